@@ -1,0 +1,485 @@
+"""The store: what holds the truth, as small contracts that every engine keeps.
+
+A method takes and returns whole batches and is one transaction; it writes the journal rows, the counters and the
+group rows of what it does in that same transaction. Every write of a worker names the fence of the lease it holds;
+one that comes too late changes nothing and is reported.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from redrive.job import Job, State
+from redrive.letter import Failure, Group, Letter
+
+# --- adding ---------------------------------------------------------------------------------------------------------
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The job is durable."""
+
+    id: str
+
+
+class Existing(msgspec.Struct, frozen=True):
+    """A job with this id or this idempotency key is already there; nothing was added."""
+
+    id: str
+    state: State | Literal["purged"]
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Not accepted: the queue is at its depth limit, or the store is sealed."""
+
+    why: str
+    retry_after: float | None = None
+
+
+Added = Accepted | Existing | Refused
+
+# --- claiming and settling ------------------------------------------------------------------------------------------
+
+
+class Want(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker could start now: at most `limit` jobs, for each queue at most its free slots."""
+
+    worker: str
+    limit: int
+    lease: int  # microseconds
+    queues: Mapping[str, int] | None = None  # None: every queue
+    suspects: bool = True  # False: leave the suspects, no slot to run one alone is free
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """What follows from an attempt. `job` is the job as it was claimed, its fence names the lease."""
+
+    job: Job
+    duration: int = 0
+    ran: bool = True  # the handler was started: its duration is counted
+
+
+class Done(Settlement, frozen=True, kw_only=True, tag="done"):
+    """Finished well."""
+
+    result: bytes | None = None
+
+
+class Retried(Settlement, frozen=True, kw_only=True, tag="retried"):
+    """Failed, and will be tried again at `at`; spends an attempt unless `spend` is 0.
+
+    `crashed` and `lost` say which of the other counts goes up; `suspect` is written as given.
+    """
+
+    at: int
+    failure: Failure
+    spend: int = 1
+    crashed: int = 0
+    lost: int = 0
+    suspect: int = 0
+
+
+class Snoozed(Settlement, frozen=True, kw_only=True, tag="snoozed"):
+    """Asked to be run later; spends no attempt."""
+
+    until: int
+    why: str = ""
+
+
+class Buried(Settlement, frozen=True, kw_only=True, tag="buried"):
+    """Given up on: becomes a letter in the group of its failure's fingerprint."""
+
+    failure: Failure
+    spend: int = 1
+    crashed: int = 0
+    lost: int = 0
+
+
+class Discarded(Settlement, frozen=True, kw_only=True, tag="discarded"):
+    """Ended on purpose without success; no letter."""
+
+    reason: str
+    why: str = ""
+
+
+class Released(Settlement, frozen=True, kw_only=True, tag="released"):
+    """Given back at `at` without spending an attempt: the worker drains, lacks the task, or its process died.
+
+    `suspect` is written as given: above zero the job runs next alone in a child process.
+    """
+
+    at: int
+    why: str
+    suspect: int = 0
+    unknown_task: bool = False  # no handler here: the store keeps since when, for the grace
+
+
+AnySettlement = Done | Retried | Snoozed | Buried | Discarded | Released
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """The answer to a turn: the ids that were settled too late, the jobs claimed, and when the next one is due."""
+
+    late: frozenset[str]
+    jobs: list[Job]
+    next_due: int | None = None
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The right to run a job, as its holder names it."""
+
+    id: str
+    fence: int
+
+
+class Orphan(msgspec.Struct, frozen=True):
+    """A job taken over from a holder that is gone; `job.fence` is the reaper's own lease on it now."""
+
+    job: Job
+    holder: str  # worker id
+    why: Literal["worker gone", "lease ended", "other boot"]
+    alone: bool  # it was the only job its holder had
+
+
+class Depth(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs of a queue are in each state, in O(1)."""
+
+    queue: str
+    scheduled: int = 0
+    ready: int = 0
+    leased: int = 0
+    dead: int = 0
+    oldest_ready: int | None = None  # due_at of the first in line
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What can hold claims back (closed), or refuse jobs beyond a depth."""
+
+    kind: Literal["queue", "dependency", "task"]
+    key: str
+    state: Literal["open", "closed", "trial"] = "open"
+    reason: str | None = None
+    until: int | None = None  # opens again by itself then
+    depth_limit: int | None = None  # of a queue: `add` refuses at this many waiting jobs
+    changed_at: int = 0
+    actor: str | None = None
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The narrow row that a done job leaves."""
+
+    id: str
+    task: str
+    queue: str
+    ended_at: int
+    attempts: int
+    epoch: int
+    key: str | None = None
+    result: bytes | None = None
+    duration: int = 0
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything the store knows of one job."""
+
+    job: Job | None = None  # while it lives, and when dead or discarded
+    finished: Finished | None = None  # once it is done
+    failures: tuple[Failure, ...] = ()
+    worker: str | None = None  # who holds it
+    lease_left: int | None = None  # microseconds
+    unknown_since: int | None = None
+    ended_at: int | None = None  # when it became dead or discarded
+    end_reason: str | None = None
+
+
+class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs to list; newest first."""
+
+    states: tuple[State, ...] = ()
+    queue: str | None = None
+    task: str | None = None
+    before: str | None = None  # an id: the page ends before it
+    limit: int = 50
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a listing, without payload."""
+
+    id: str
+    task: str
+    queue: str
+    state: State
+    priority: int = 5
+    attempts: int = 0
+    epoch: int = 1
+    at: int = 0  # due, ended or died
+    error: str | None = None
+
+
+class Jobs(Protocol):
+    """Jobs and the gates before them."""
+
+    async def add(self, jobs: Sequence[Job]) -> list[Added]:
+        """Make these jobs durable, each once; answers in order."""
+        ...
+
+    async def claim(self, want: Want) -> list[Job]:
+        """Lease the first in line: priority descending, due_at, id."""
+        ...
+
+    async def settle(self, settlements: Sequence[AnySettlement]) -> frozenset[str]:
+        """End leases; the ids whose lease was no longer held come back and are unchanged."""
+        ...
+
+    async def turn(self, settlements: Sequence[AnySettlement], want: Want | None) -> Turn:
+        """Settle and claim the next in one round trip."""
+        ...
+
+    async def extend(self, leases: Sequence[Lease], lease: int) -> frozenset[str]:
+        """Keep these leases for `lease` microseconds from now; the ids no longer held come back."""
+        ...
+
+    async def reap(self, reaper: str, gone: Sequence[str], limit: int, lease: int) -> list[Orphan]:
+        """Take over leases that have ended, and those of the workers named `gone`; counts no start."""
+        ...
+
+    async def cancel(self, ids: Sequence[str], actor: str) -> list[str]:
+        """Discard jobs that have not ended, with reason `cancelled`; a leased one loses its lease. Answers who was."""
+        ...
+
+    async def depth(self, queues: Sequence[str] | None = None) -> list[Depth]:
+        """How deep the queues are; all of them for None."""
+        ...
+
+    async def gate(self, gate: Gate, actor: str) -> Gate:
+        """Set a gate; answers what is in force."""
+        ...
+
+    async def gates(self) -> list[Gate]:
+        """Every gate that was ever set."""
+        ...
+
+    async def move(self, queue: str, to: str, actor: str, limit: int) -> int:
+        """Move up to `limit` waiting jobs to another queue; answers how many."""
+        ...
+
+    async def purge(self, queue: str, actor: str, limit: int) -> int:
+        """Discard up to `limit` waiting jobs of a queue with reason `purged`; answers how many."""
+        ...
+
+    async def get(self, id: str) -> Record | None:
+        """Everything about one job."""
+        ...
+
+    async def resolve(self, suffix: str, limit: int = 3) -> list[str]:
+        """The ids that end like this, at most `limit`."""
+        ...
+
+    async def find(self, query: JobQuery) -> list[Listed]:
+        """A page of jobs, newest first."""
+        ...
+
+    async def prune(self, limit: int) -> int:
+        """Forget finished and discarded rows whose time is over; answers how many."""
+        ...
+
+
+# --- letters (this part: what a burial writes; more verbs come with triage) -------------------------------------------
+
+
+class Letters(Protocol):
+    """Dead letters and their groups."""
+
+    async def get(self, id: str) -> Letter | None:
+        """One letter with every failure of every epoch."""
+        ...
+
+    async def groups(self, limit: int = 100) -> list[Group]:
+        """Groups, most letters first."""
+        ...
+
+    async def revive(self, ids: Sequence[str], actor: str, reason: str) -> list[str]:
+        """Give dead jobs a new epoch: dead to ready, epoch + 1, attempts from zero. Answers who was."""
+        ...
+
+    async def of_group(self, fingerprint: str, after: str | None, limit: int) -> list[str]:
+        """The ids of a group's open letters, oldest first."""
+        ...
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A worker as the store knows it."""
+
+    id: str
+    host: str
+    boot: str
+    pid: int
+    started_at: int
+    beat_at: int = 0
+    lock_device: int = 0
+    lock_inode: int = 0
+    release: str | None = None
+    tasks: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()  # empty: every queue
+    slots: int = 0
+    stuck: int = 0
+    running: tuple[str, ...] = ()  # job ids
+    state: Literal["running", "draining"] = "running"
+    order: Literal["drain"] | None = None
+
+
+class Workers(Protocol):
+    """Who is there to run jobs."""
+
+    async def beat(self, worker: Worker, lease: int) -> Literal["drain"] | None:
+        """Say that this worker lives for `lease` microseconds more; answers the order left for it."""
+        ...
+
+    async def leave(self, worker: str) -> None:
+        """This worker ends in peace."""
+        ...
+
+    async def find(self) -> list[Worker]:
+        """The workers whose last beat still counts, and those that still hold leases."""
+        ...
+
+    async def tell(self, worker: str, order: Literal["drain"], actor: str) -> bool:
+        """Leave an order for a worker; False when there is none of that id."""
+        ...
+
+    async def duty(self, name: str, holder: str, lease: int) -> bool:
+        """Take or keep a duty for `lease` microseconds; False while somebody else has it."""
+        ...
+
+
+# --- journal ----------------------------------------------------------------------------------------------------------
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that happened off the happy path."""
+
+    seq: int
+    at: int
+    event: str
+    job: str | None = None
+    task: str | None = None
+    queue: str | None = None
+    epoch: int | None = None
+    attempt: int | None = None
+    reason: str | None = None
+    worker: str | None = None
+    actor: str | None = None
+    text: str | None = None
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True):
+    """How often something happened in a minute."""
+
+    minute: int  # microseconds of UTC at which it starts
+    queue: str
+    task: str
+    name: str
+    n: int
+
+
+class Journal(Protocol):
+    """What happened."""
+
+    async def events(self, after: int = 0, limit: int = 100, job: str | None = None) -> list[Entry]:
+        """Entries after a sequence number, oldest first; of one job if named."""
+        ...
+
+    async def latest(self, limit: int) -> list[Entry]:
+        """The last entries, oldest first."""
+        ...
+
+    async def counters(self, since: int = 0) -> list[Count]:
+        """Counts per minute, queue, task and name, workers and priorities added up."""
+        ...
+
+    async def note(
+        self, event: str, *, actor: str | None = None, worker: str | None = None, text: str | None = None
+    ) -> None:
+        """Write an entry that belongs to no job."""
+        ...
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+class Traits(msgspec.Struct, frozen=True, kw_only=True):
+    """How engines differ, declared."""
+
+    engine: str
+    durable: str  # what an acknowledged write survives, as a phrase
+    shared: Literal["process", "host", "network"]  # who may open it together
+    wakeups: str
+    transactions: bool = False
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine needs to know of the configuration."""
+
+    done_retention: int = 24 * 3_600_000_000
+    key_lifetime: int = 24 * 3_600_000_000
+    closed_retention: int = 30 * 24 * 3_600_000_000
+    journal: Literal["events", "all"] = "events"
+    busy_timeout: float = 30.0
+    force: bool = False  # open it although the file system or engine is not fit
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that the doctor looked at."""
+
+    name: str
+    ok: bool
+    found: str
+    advice: str | None = None
+
+
+class Store(Protocol):
+    """One namespace of jobs and all that belongs to them."""
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets, absolute."""
+        ...
+
+    @property
+    def traits(self) -> Traits: ...
+
+    @property
+    def home(self) -> str | None:
+        """A folder on this host where workers keep their lock files; None when no other process can share the store."""
+        ...
+
+    @property
+    def jobs(self) -> Jobs: ...
+
+    @property
+    def letters(self) -> Letters: ...
+
+    @property
+    def workers(self) -> Workers: ...
+
+    @property
+    def journal(self) -> Journal: ...
+
+    async def open(self) -> None:
+        """Connect, migrate if need be, and refuse what cannot be worked with."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is under way and let go."""
+        ...
+
+    async def wait(self, listener: str, timeout: float) -> bool:
+        """Rest until a hint says that jobs may be ready, at most `timeout` seconds; polling is the truth."""
+        ...
+
+    async def check(self) -> list[Check]:
+        """What the doctor wants to know of this engine."""
+        ...
