@@ -60,6 +60,11 @@ class Events:
         else:
             self._by_name.setdefault(name, []).append(subscriber)
 
+    def silence(self) -> None:
+        """Tell nobody anything: a child process leaves that to its parent."""
+        self._all.clear()
+        self._by_name.clear()
+
     def wanted(self, name: str) -> bool:
         """Whether anybody listens: who emits per job asks first."""
         return bool(self._all) or name in self._by_name

@@ -49,6 +49,7 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     lease: int  # microseconds
     queues: Mapping[str, int] | None = None  # None: every queue
     suspects: bool = True  # False: leave the suspects, no slot to run one alone is free
+    without: tuple[str, ...] = ()  # tasks whose runner has no free slot
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):

@@ -1,0 +1,63 @@
+"""What a handler may know of the attempt it is in."""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+from redrive.clock import Duration, micros
+from redrive.errors import UsageError
+from redrive.job import Job, decode_headers
+
+
+class Context:
+    """One attempt, seen from inside its handler: `redrive.current()`."""
+
+    __slots__ = ("_extend", "deadline", "job", "state")
+
+    def __init__(self, job: Job, deadline: int, state: Any, extend: Callable[[int], None]) -> None:
+        self.job = job
+        self.deadline = deadline
+        """When the handler will be stopped, in microseconds of UTC."""
+        self.state = state
+        """What the app's lifespan gave to this process."""
+        self._extend = extend
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt in its epoch, from 1."""
+        return self.job.attempts + 1
+
+    @property
+    def epoch(self) -> int:
+        """The life of the job: 1 when enqueued, one more with each redrive."""
+        return self.job.epoch
+
+    @property
+    def fence(self) -> int:
+        """Rises with each claim: pass it to what must refuse a stale writer."""
+        return self.job.fence
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same across retries and redrives: pass it to what must not act twice."""
+        return self.job.idempotency_key
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that the job was enqueued with."""
+        return decode_headers(self.job.headers)
+
+    def extend(self, duration: Duration) -> None:
+        """Move the deadline to this long from now."""
+        self._extend(micros(duration))
+
+
+current_context: ContextVar[Context | None] = ContextVar("redrive_current", default=None)
+
+
+def current() -> Context:
+    """The attempt that this code runs in."""
+    context = current_context.get()
+    if context is None:
+        raise UsageError("redrive.current() works only inside a handler that a worker runs")
+    return context

@@ -1,0 +1,212 @@
+"""A task: a named handler of an app, and how its arguments become a payload and back."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
+
+from redrive.errors import BadArguments, UsageError
+from redrive.job import Job, decode
+from redrive.options import Options
+
+if TYPE_CHECKING:
+    from redrive.app import Redrive
+    from redrive.client import Enqueued
+    from redrive.retry import Retry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Isolation = Literal["process"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """What a task says about all of its jobs."""
+
+    queue: str = "default"
+    priority: int = 5
+    retry: "Retry | str | None" = None
+    timeout: int | None = None
+    isolation: Isolation | None = None
+    memory: int | None = None
+    needs: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    expires: int | None = None
+
+
+class Task(Generic[P, R]):
+    """A registered handler; still callable as the function it is."""
+
+    def __init__(self, app: "Redrive", function: Callable[P, R], name: str, options: TaskOptions) -> None:
+        self.app = app
+        self.function = function
+        self.name = name
+        self.options = options
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+    @cached_property
+    def runs_on_loop(self) -> bool:
+        """Whether the handler is asynchronous."""
+        return inspect.iscoroutinefunction(inspect.unwrap(self.function))
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
+    @cached_property
+    def policy(self) -> "Retry":
+        """The retry policy of this task."""
+        return self.app.policy_named(self.options.retry)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Enqueued":
+        """Add one job with these arguments; returns when it is durable."""
+        return self.app.client.enqueue_one(self.job(*args, **kwargs))
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Enqueued":
+        """Add one job with these arguments; returns when it is durable."""
+        return await self.app.client.aenqueue_one(self.job(*args, **kwargs))
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """A job with these arguments, not added yet: for `enqueue_many`."""
+        return self.app.client.build(self, self.payload(args, kwargs), Options())
+
+    def using(self, **options: Any) -> "Prepared[P]":
+        """The same task with other options for the jobs enqueued through it; the reference lists them."""
+        return Prepared(self, Options.checked(options))
+
+    def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments bound to the handler's signature, as a JSON object."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise BadArguments(f"task {self.name}: {error}; its signature is {self.name}{self.signature}") from None
+        arguments: dict[str, Any] = dict(bound.arguments)
+        if self._catch_all:
+            arguments.update(arguments.pop(self._catch_all, {}))
+        return arguments
+
+    @cached_property
+    def _catch_all(self) -> str | None:
+        kinds = {p.kind: p.name for p in self.signature.parameters.values()}
+        return kinds.get(inspect.Parameter.VAR_KEYWORD)
+
+    @cached_property
+    def _plain(self) -> tuple[frozenset[str], frozenset[str]] | None:
+        """The allowed and the required names, when all parameters can be passed by name."""
+        parameters = self.signature.parameters.values()
+        if any(p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
+            return None
+        required = frozenset(p.name for p in parameters if p.default is p.empty)
+        return frozenset(p.name for p in parameters), required
+
+    def bind(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments for the handler out of a payload; BadArguments when they no longer fit."""
+        value = decode(payload)
+        if not isinstance(value, dict):
+            return self._bind_value(value)
+        if self._plain is not None:
+            allowed, required = self._plain
+            if value.keys() <= allowed and required <= value.keys():
+                return (), value
+        return self._bind_slowly(value)
+
+    def _bind_value(self, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """A payload that is no object is the one argument."""
+        try:
+            self.signature.bind(value)
+        except TypeError as error:
+            raise BadArguments(
+                f"task {self.name}: a payload that is no object must be its one argument: {error}"
+            ) from None
+        return (value,), {}
+
+    def _bind_slowly(self, value: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args: list[Any] = []
+        kwargs = dict(value)
+        for parameter in self.signature.parameters.values():
+            if parameter.name not in kwargs:
+                continue
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                args.append(kwargs.pop(parameter.name))
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                args = [*self._leading(kwargs), *args, *kwargs.pop(parameter.name)]
+        try:
+            self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise BadArguments(f"task {self.name}: {error}; its signature is {self.name}{self.signature}") from None
+        return tuple(args), kwargs
+
+    def _leading(self, kwargs: dict[str, Any]) -> list[Any]:
+        """What stands before *args can only be passed by position once *args is there."""
+        both = [p.name for p in self.signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        return [kwargs.pop(name) for name in both if name in kwargs]
+
+
+class Prepared(Generic[P]):
+    """A task with options of its own: what `using` returns."""
+
+    def __init__(self, task: Task[P, Any], options: Options) -> None:
+        self.task = task
+        self.options = options
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Enqueued":
+        """Add one job with these arguments and options; returns when it is durable."""
+        return self.task.app.client.enqueue_one(self.job(*args, **kwargs))
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Enqueued":
+        """Add one job with these arguments and options; returns when it is durable."""
+        return await self.task.app.client.aenqueue_one(self.job(*args, **kwargs))
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """A job with these arguments and options, not added yet."""
+        return self.task.app.client.build(self.task, self.task.payload(args, kwargs), self.options)
+
+
+class Registry:
+    """The tasks of an app by name and alias."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task[..., Any]] = {}
+        self._aliases: dict[str, Task[..., Any]] = {}
+
+    def add(self, task: Task[..., Any]) -> None:
+        """Register a task; two functions of one name are an error."""
+        for name in (task.name, *task.options.aliases):
+            other = self.get(name)
+            if other is not None and not _same_source(other.function, task.function):
+                raise UsageError(
+                    f"two tasks are named {name!r}: {_where(other.function)} and {_where(task.function)}; "
+                    f"give one of them another name with @app.task(name=…)"
+                )
+        self._tasks[task.name] = task
+        self._aliases.update(dict.fromkeys(task.options.aliases, task))
+
+    def get(self, name: str) -> Task[..., Any] | None:
+        """The task of this name or alias."""
+        return self._tasks.get(name) or self._aliases.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """Every name that is answered to, sorted."""
+        return tuple(sorted({*self._tasks, *self._aliases}))
+
+    def all(self) -> dict[str, Task[..., Any]]:
+        """The tasks by their own names."""
+        return dict(self._tasks)
+
+
+def _where(function: Callable[..., Any]) -> str:
+    code = inspect.unwrap(function).__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _same_source(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """The same lines imported twice (a reload, a file run as a script) are one task."""
+    return _where(one) == _where(other)
