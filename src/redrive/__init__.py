@@ -9,6 +9,7 @@ if sys.platform == "win32":
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
+    from redrive.backoff import delays, exponential, fixed, immediate, linear
     from redrive.client import Enqueued
     from redrive.context import Context, current
     from redrive.errors import (
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
         UnknownTask,
     )
     from redrive.job import Job
-    from redrive.retry import BURY, DISCARD, Retry, delays, exponential, fixed, immediate, linear
+    from redrive.retry import BURY, DISCARD, Retry
     from redrive.task import Task
 
 __version__ = "0.1.0"
@@ -91,11 +92,11 @@ _HOMES = {
     "Task": "redrive.task",
     "UnknownTask": "redrive.errors",
     "current": "redrive.context",
-    "delays": "redrive.retry",
-    "exponential": "redrive.retry",
-    "fixed": "redrive.retry",
-    "immediate": "redrive.retry",
-    "linear": "redrive.retry",
+    "delays": "redrive.backoff",
+    "exponential": "redrive.backoff",
+    "fixed": "redrive.backoff",
+    "immediate": "redrive.backoff",
+    "linear": "redrive.backoff",
 }
 
 

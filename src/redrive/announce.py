@@ -1,7 +1,7 @@
 """Tells subscribers what became of an attempt, once the store has it."""
 
 from redrive.events import Events
-from redrive.retry import limits_of
+from redrive.retry import attempts_of
 from redrive.store import AnySettlement, Buried, Discarded, Done, Released, Retried, Snoozed
 
 NAMES = {
@@ -20,31 +20,17 @@ def announce(events: Events, settlement: AnySettlement, now: int) -> None:
     if not events.wanted(name):
         return
     job = settlement.job
-    limit = limits_of(job.policy).max_attempts
+    limit = attempts_of(job)
     match settlement:
         case Done(duration=duration):
             events.emit(name, job, attempt=job.attempts + 1, duration=duration)
         case Retried(failure=failure, at=at):
-            events.emit(name, job, failure=failure, limit=limit, delay=max(0, at - now))
+            events.emit(name, job, failure=failure, limit=limit, delay=max(0, at - now), note=settlement.note)
         case Buried(failure=failure):
-            events.emit(name, job, failure=failure, limit=limit, why=why_buried(settlement))
+            events.emit(name, job, failure=failure, limit=limit, why=settlement.why, note=settlement.note)
         case Snoozed(until=until, why=why):
             events.emit(name, job, delay=max(0, until - now), why=why)
         case Discarded(reason=reason, why=why):
             events.emit(name, job, reason=reason, why=why)
         case Released(at=at, why=why):
             events.emit(name, job, delay=max(0, at - now), why=why)
-
-
-def why_buried(settlement: Buried) -> str:
-    """Why no other attempt follows, as a line of a log says it."""
-    failure, job = settlement.failure, settlement.job
-    if settlement.crashed:
-        return f"crashed {job.crashes + settlement.crashed} times"
-    if not failure.retryable:
-        return f"not retryable ({failure.reason})"
-    limits = limits_of(job.policy)
-    spent = job.attempts + settlement.spend
-    if spent >= limits.max_attempts:
-        return f"exhausted {spent} attempts"
-    return "no time left for another attempt"

@@ -11,8 +11,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from redrive import job as jobs
-from redrive.clock import Clock, Duration, Random, SystemClock, micros
+from redrive.backoff import span
 from redrive.client import Client, Enqueued
+from redrive.clock import Clock, Duration, Random, SystemClock, micros
 from redrive.config import Config, load
 from redrive.context import current_context
 from redrive.errors import BadApp, ConfigError, UsageError
@@ -148,10 +149,10 @@ class Redrive:
         expires: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
-    def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    def task(self, *handlers: Any, **options: Any) -> Any:
         """Register a handler; works bare and with options."""
-        if function is not None:
-            return self._registered(function, None, TaskOptions())
+        if handlers:
+            return self._registered(handlers[0], None, TaskOptions())
         name = options.pop("name", None)
         checked = _task_options(options)
         return lambda handler: self._registered(handler, name, checked)
@@ -225,13 +226,13 @@ class Redrive:
         return Worker(self, queues=queues, concurrency=concurrency, threads=threads, burst=burst)
 
     async def adrain(self, timeout: Duration = 30) -> int:
-        """Run all that is ready, and the retries that follow, in this process: for tests. Answers how many attempts ran."""
+        """Run all that is ready and the retries that follow, in this process: for tests; how many jobs ended."""
         from redrive.drain import drain  # lazily: for tests
 
         return await drain(self, micros(timeout))
 
     def drain(self, timeout: Duration = 30) -> int:
-        """Run all that is ready, and the retries that follow, in this process: for tests. Answers how many attempts ran."""
+        """Run all that is ready and the retries that follow, in this process: for tests; how many jobs ended."""
         return portal.run(lambda: self.adrain(timeout), "drain")
 
 
@@ -248,17 +249,17 @@ def _task_options(given: dict[str, Any]) -> TaskOptions:
         queue=given.get("queue", "default"),
         priority=jobs.priority_of(given.get("priority", 5)),
         retry=given.get("retry"),
-        timeout=_optional_duration(given.get("timeout")),
+        timeout=_optional_duration("timeout", given.get("timeout")),
         isolation=_isolation(given.get("isolation")),
         memory=memory_size(given.get("memory")),
         needs=jobs.names(given.get("needs", ())),
         aliases=jobs.names(given.get("aliases", ())),
-        expires=_optional_duration(given.get("expires")),
+        expires=_optional_duration("expires", given.get("expires")),
     )
 
 
-def _optional_duration(value: Duration | None) -> int | None:
-    return None if value is None else micros(value)
+def _optional_duration(name: str, value: Duration | None) -> int | None:
+    return None if value is None else span(value, name)
 
 
 def _isolation(value: Any) -> Isolation | None:

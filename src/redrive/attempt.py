@@ -15,22 +15,23 @@ from redrive import autopsy, calls
 from redrive import job as jobs
 from redrive.clock import SECOND, spoken
 from redrive.context import Context, current_context
-from redrive.errors import BadArguments, Bury, Discard, RedriveError, Snooze
+from redrive.errors import BadArguments, Discard, RedriveError, Snooze
+from redrive.evidence import essence, is_a
 from redrive.job import Job
 from redrive.letter import Failure
 from redrive.outcome import Crashed, Failed, Interrupted, Lost, Outcome, Succeeded
 from redrive.reasons import Verdict, classify
-from redrive.retry import Drop, GiveUp, RetryAt, decide, decide_loss, limits_of
+from redrive.retry import Drop, GiveUp, RetryAt, attempts_of, decide, decide_loss, limits_of
 from redrive.runners.deadlines import Expiring, deadlines
 from redrive.runners.loop import run_on_loop
 from redrive.runners.process import Died, Reply, StartFailed, TimedOut
 from redrive.store import AnySettlement, Buried, Discarded, Done, Released, Retried, Snoozed
-from redrive.task import Task
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
     from redrive.runners.process import ChildPool
     from redrive.runners.thread import ThreadRunner
+    from redrive.task import Task
 
 SUSPECT_RUNS = 3
 UNKNOWN_TASK_DELAY = 5 * SECOND
@@ -54,6 +55,8 @@ class Bench:
     state: Any = None
     threads: "ThreadRunner | None" = None
     children: "ChildPool | None" = None
+    parent: Callable[[float], None] | None = None
+    """In a child process: asks the parent, who keeps the deadline, to move it to so many seconds from now."""
 
 
 @dataclass(slots=True)
@@ -86,7 +89,7 @@ async def attempt(bench: Bench, job: Job) -> AnySettlement:
 def start(bench: Bench, job: Job) -> Trial:
     """The attempt begins."""
     if bench.app.events.wanted("job.started"):
-        bench.app.events.emit("job.started", job, attempt=job.attempts + 1, limit=limits_of(job.policy).max_attempts)
+        bench.app.events.emit("job.started", job, attempt=job.attempts + 1, limit=attempts_of(job))
     return Trial(bench, job, bench.app.clock.steady())
 
 
@@ -113,7 +116,7 @@ async def set_aside(trial: Trial, misfit: Failure) -> AnySettlement:
     since = (record.unknown_since if record else None) or now
     known = misfit.reason == "unknown_task" and any(job.task in worker.tasks for worker in await store.workers.find())
     if not known and now - since >= app.config.unknown_task_grace:
-        return Buried(job=job, failure=misfit, ran=False, spend=0)
+        return Buried(job=job, failure=misfit, ran=False, spend=0, why=f"not retryable ({misfit.reason})")
     return Released(job=job, at=now + UNKNOWN_TASK_DELAY, why=misfit.message, unknown_task=True, ran=False)
 
 
@@ -141,7 +144,7 @@ async def run_handler(trial: Trial, scope: "Scope") -> Outcome:
     task, call = trial.task, trial.call
     assert task is not None
     assert call is not None
-    seconds = scope.limit / SECOND
+    seconds = scope.seconds
     token = current_context.set(scope.context)
     try:
         if task.runs_on_loop:
@@ -166,11 +169,12 @@ async def _returned(trial: Trial, scope: "Scope") -> object:
 class Scope:
     """What surrounds a handler: its context and a deadline that it can move."""
 
-    __slots__ = ("_loop", "_run", "clock", "context", "limit")
+    __slots__ = ("_loop", "_parent", "_run", "clock", "context", "seconds")
 
     def __init__(self, trial: Trial, limit: int) -> None:
         self.clock = trial.bench.app.clock
-        self.limit = limit
+        self._parent = trial.bench.parent
+        self.seconds = None if self._parent else limit / SECOND
         self.context = Context(trial.job, self.clock.now() + limit, trial.bench.state, self.extend)
         self._loop = asyncio.get_running_loop()
         self._run: Expiring | None = None
@@ -182,7 +186,9 @@ class Scope:
     def extend(self, duration: int) -> None:
         """Move the deadline, from whichever thread the handler is in."""
         self.context.deadline = self.clock.now() + duration
-        if self._run is not None:
+        if self._parent is not None:
+            self._parent(duration / SECOND)
+        elif self._run is not None:
             self._loop.call_soon_threadsafe(deadlines().add, self._run, duration / SECOND)
 
 
@@ -233,12 +239,8 @@ def conclude(trial: Trial, outcome: Outcome) -> AnySettlement:
     match outcome:
         case Succeeded(result):
             return Done(job=job, duration=duration, result=_kept(result))
-        case Failed(Snooze() as signal):
-            return Snoozed(job=job, duration=duration, until=now + signal.delay, why=str(signal))
-        case Failed(Discard() as signal):
-            return Discarded(job=job, duration=duration, reason="discarded", why=signal.message)
         case Failed(error):
-            return _failed(trial, error, now, duration)
+            return _asked(trial, essence(error), now, duration) or _failed(trial, error, now, duration)
         case Interrupted(why):
             return Released(job=job, duration=duration, at=now, why=why)
         case Crashed():
@@ -257,25 +259,33 @@ def _kept(result: object) -> bytes | None:
         return None
 
 
+def _asked(trial: Trial, signal: BaseException, now: int, duration: int) -> AnySettlement | None:
+    """What the handler asked for by what it raised; None if it only failed."""
+    if is_a(signal, Snooze):
+        return Snoozed(job=trial.job, duration=duration, until=now + signal.delay, why=str(signal))
+    if is_a(signal, Discard):
+        return Discarded(job=trial.job, duration=duration, reason="discarded", why=signal.message)
+    return None
+
+
 def _failed(trial: Trial, error: BaseException, now: int, duration: int) -> AnySettlement:
     job, app = trial.job, trial.bench.app
     verdict = judge(trial, error)
     failure = _examined(trial, error, verdict, now, duration)
     policy = trial.task.policy if trial.task else app.policy_named(None)
     match decide(policy, job, verdict, error, now, app.random):
-        case RetryAt(at):
-            return Retried(job=job, duration=duration, at=at, failure=failure)
-        case Drop(reason):
-            return Discarded(job=job, duration=duration, reason=reason, why=failure.message)
-        case GiveUp():
-            return Buried(job=job, duration=duration, failure=failure)
+        case RetryAt(at, note):
+            return Retried(job=job, duration=duration, at=at, failure=failure, note=note)
+        case Drop(reason, note):
+            return Discarded(job=job, duration=duration, reason=reason, why=failure.message, note=note)
+        case GiveUp(why, note):
+            return Buried(job=job, duration=duration, failure=failure, why=why, note=note)
 
 
 def judge(trial: Trial, error: BaseException) -> Verdict:
     """What kind of failure this is."""
-    if isinstance(error, Bury):
-        return Verdict(reason="buried", retryable=False, retry_after=None)
-    return classify(error, trial.bench.app.rules, trial.bench.app.classify)
+    app = trial.bench.app
+    return classify(error, app.rules, app.classify, now=app.clock.now())
 
 
 def _crashed(trial: Trial, crash: Crashed, now: int, duration: int) -> AnySettlement:
@@ -285,8 +295,8 @@ def _crashed(trial: Trial, crash: Crashed, now: int, duration: int) -> AnySettle
     match decide_loss(job, "crashed", now, trial.bench.app.random):
         case RetryAt(at):
             return Retried(job=job, duration=duration, at=at, failure=failure, spend=0, crashed=1, suspect=1)
-        case _:
-            return Buried(job=job, duration=duration, failure=failure, spend=0, crashed=1)
+        case GiveUp(why) | Drop(why):
+            return Buried(job=job, duration=duration, failure=failure, spend=0, crashed=1, why=why)
 
 
 def suspected(trial: Trial, cause: str, now: int) -> AnySettlement:
@@ -298,8 +308,8 @@ def suspected(trial: Trial, cause: str, now: int) -> AnySettlement:
     match decide_loss(job, "lost", now, trial.bench.app.random):
         case RetryAt(at):
             return Retried(job=job, at=at, failure=failure, lost=1, suspect=SUSPECT_RUNS, ran=False)
-        case _:
-            return Buried(job=job, failure=failure, lost=1, ran=False)
+        case GiveUp(why) | Drop(why):
+            return Buried(job=job, failure=failure, lost=1, ran=False, why=why)
 
 
 class ChildNotStarted(Exception):

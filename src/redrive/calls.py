@@ -6,7 +6,7 @@ from redrive.job import Job
 from redrive.store import AnySettlement
 
 _jobs = msgspec.msgpack.Decoder(Job)
-_settlements = msgspec.msgpack.Decoder(AnySettlement)
+_settlements: msgspec.msgpack.Decoder[AnySettlement] = msgspec.msgpack.Decoder(AnySettlement)
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -46,4 +46,5 @@ def encode_settlement(settlement: AnySettlement) -> bytes:
 
 def decode_settlement(frame: bytes, job: Job) -> AnySettlement:
     """The settlement in a frame, about this job."""
-    return msgspec.structs.replace(_settlements.decode(frame), job=job)
+    settlement: AnySettlement = _settlements.decode(frame)
+    return msgspec.structs.replace(settlement, job=job)

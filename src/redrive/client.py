@@ -14,10 +14,10 @@ from redrive.options import Options
 from redrive.portal import portal
 from redrive.retry import encode_limits
 from redrive.store import Accepted, Added, Existing, Record, Refused
-from redrive.task import Task
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
+    from redrive.task import Task
 
 BATCH = 1_000
 BATCH_BYTES = 4 * 1024 * 1024

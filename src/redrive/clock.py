@@ -4,9 +4,13 @@ Points in time are integer microseconds of UTC; durations inside the code are in
 People write `30`, `"30s"`, `"1m30s"`, `"6h"`, `"7d"` or a timedelta.
 """
 
+import ctypes
 import re
+import sys
 import time
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +18,13 @@ SECOND = 1_000_000
 """Microseconds in a second."""
 
 Duration = int | float | str | timedelta
+
+LONGEST_DURATION = 100 * 366 * 86_400 * SECOND
+"""No duration is longer than this, so that no point in time is beyond what a store can hold."""
+
+_LAST_MOMENT = 253_402_300_799 * SECOND
+_FIRST_MOMENT = 10**14
+"""Microseconds below this are 1973: whoever writes so few has counted seconds."""
 
 _PIECE = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d|w)")
 _UNITS = {
@@ -86,34 +97,71 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 def boot_id() -> str:
     """What tells this boot of the machine from the one before."""
+    if sys.platform == "darwin":
+        return _boot_session() or _boot_time()
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
-        return f"boot-{round(time.time() - time.monotonic(), -2):.0f}"
+        return _boot_time()
+
+
+def _boot_session() -> str:
+    """The UUID that macOS gives each boot; empty when it does not tell."""
+    text = ctypes.create_string_buffer(64)
+    size = ctypes.c_size_t(len(text))
+    failed = ctypes.CDLL(None).sysctlbyname(b"kern.bootsessionuuid", text, ctypes.byref(size), None, 0)
+    return "" if failed else text.value.decode("ascii")
+
+
+def _boot_time() -> str:
+    """Good to some minutes and only while nobody sets the clock: for systems that tell nothing better."""
+    return f"boot-{round(time.time() - time.monotonic(), -2):.0f}"
 
 
 def micros(duration: Duration) -> int:
-    """A duration as people write it, in microseconds."""
-    if isinstance(duration, timedelta):
-        return round(duration.total_seconds() * SECOND)
-    if isinstance(duration, str):
-        return _parse(duration)
-    if isinstance(duration, bool) or not 0 <= duration < float("inf"):
-        raise ValueError(f"{duration!r} is not a duration: write seconds (30) or a text such as '30s', '10m', '6h'")
-    return round(duration * SECOND)
+    """A duration as people write it, in microseconds; more than nothing never becomes nothing by rounding."""
+    length = _exactly(duration)
+    if not length >= 0:
+        raise _no_duration(duration)
+    if length > LONGEST_DURATION:
+        raise ValueError(f"{_shown(duration)} is longer than 100 years")
+    return max(round(length), 1 if length > 0 else 0)
 
 
-def _parse(text: str) -> int:
+def _exactly(duration: object) -> float:
+    match duration:
+        case bool():
+            raise _no_duration(duration)
+        case timedelta():
+            return duration // timedelta(microseconds=1)
+        case str():
+            return _parse(duration)
+        case int():
+            return duration * SECOND
+        case Real() | Decimal():
+            return float(duration) * SECOND
+        case _:
+            raise _no_duration(duration)
+
+
+def _parse(text: str) -> float:
     compact = text.strip().lower().replace(" ", "")
     pieces = _PIECE.findall(compact)
     if pieces and "".join(number + unit for number, unit in pieces) == compact:
-        return round(sum(float(number) * _UNITS[unit] for number, unit in pieces))
+        return sum(float(number) * _UNITS[unit] for number, unit in pieces)
     try:
-        return micros(float(compact))
+        return float(compact) * SECOND
     except ValueError:
-        raise ValueError(
-            f"{text!r} is not a duration: write seconds (30) or a text such as '30s', '10m', '6h'"
-        ) from None
+        raise _no_duration(text) from None
+
+
+def _no_duration(duration: object) -> ValueError:
+    return ValueError(f"{_shown(duration)} is not a duration: write seconds (30) or a text such as '30s', '10m', '6h'")
+
+
+def _shown(value: object) -> str:
+    text = f"a number of {value.bit_length()} bits" if isinstance(value, int) and abs(value) >> 256 else repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def spoken(duration: int) -> str:
@@ -121,7 +169,7 @@ def spoken(duration: int) -> str:
     seconds = duration / SECOND
     if seconds < 0.0995:
         return f"{duration / 1_000:.0f}ms"
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
@@ -133,9 +181,19 @@ def spoken(duration: int) -> str:
     return f"{days}d{hours}h" if hours else f"{days}d"
 
 
-def moment(when: datetime | int) -> int:
-    """A point in time in microseconds of UTC; a datetime without a zone is local time."""
-    return when if isinstance(when, int) else round(when.timestamp() * SECOND)
+def moment(when: datetime | int | str) -> int:
+    """A point in time in microseconds of UTC; a datetime or text without a zone is local time."""
+    try:
+        read = datetime.fromisoformat(when.strip()) if isinstance(when, str) else when
+        point = round(read.timestamp() * SECOND) if isinstance(read, datetime) else read
+    except (ValueError, OverflowError, OSError):
+        point = None
+    if not isinstance(point, int) or isinstance(point, bool) or not _FIRST_MOMENT <= point <= _LAST_MOMENT:
+        raise ValueError(
+            f"{_shown(when)} is not a point in time: write a datetime, a text such as '2026-01-31T08:00', "
+            "or microseconds of UTC"
+        )
+    return point
 
 
 def iso(when: int) -> str:

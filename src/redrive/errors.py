@@ -130,7 +130,10 @@ class Signal(Exception):
 class _Pause(Signal):
     def __init__(self, delay: Duration, message: str = "") -> None:
         self.delay = micros(delay)
-        super().__init__(message or f"{type(self).__name__} {delay}")
+        super().__init__(delay, message or f"{type(self).__name__} {delay}")  # both, so that it can be pickled
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 class RetryAfter(_Pause):

@@ -98,7 +98,7 @@ def _surrounded(
 
 
 class _Aside:
-    """Runs hooks beside the flow: asynchronous ones as tasks of the loop that emits, others in a thread of their own."""
+    """Runs hooks beside the flow: asynchronous ones as tasks of the loop that emits, others in a thread."""
 
     def __init__(self) -> None:
         self._waiting: queue.Queue[tuple[Callable[[Event], Any], Event]] = queue.Queue(WAITING_LIMIT)

@@ -1,10 +1,12 @@
 """A job: one unit of work, its options, its states, and how it is written."""
 
 import os
+import re
 import threading
 import time
 from collections.abc import Iterable
 from enum import StrEnum
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -15,7 +17,11 @@ WIRE_VERSION = 1
 ENCODING_JSON = 0
 PAYLOAD_LIMIT = 1024 * 1024
 RESULT_LIMIT = 64 * 1024
+NAME_LIMIT = 512
 PRIORITIES = {"low": 2, "normal": 5, "high": 8}
+
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class State(StrEnum):
@@ -93,15 +99,27 @@ def new_id() -> str:
 
 def priority_of(value: int | str) -> int:
     """A priority from 0 to 9, or one of its names."""
-    number = PRIORITIES.get(value) if isinstance(value, str) else value
-    if number is None and str(value).isdigit():
-        number = int(value)
-    if number is None or isinstance(number, bool) or not 0 <= number <= 9:
+    number = PRIORITIES.get(value.strip().lower(), value) if isinstance(value, str) else value
+    if isinstance(number, str) and number.isdecimal() and len(number) == 1:
+        number = int(number)
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= 9:
         raise UsageError(f"priority {value!r} is not one of low, normal, high or 0 to 9 (nine first)")
     return number
 
 
-_encoder = msgspec.json.Encoder()
+def _plain(value: object) -> object:
+    """A text or number of a class of its own, such as a template's safe string, as what it is."""
+    match value:
+        case str():
+            return str.__str__(value)
+        case int():
+            return int.__index__(value)
+        case float():
+            return float.__float__(value)
+    raise TypeError(f"it holds an object of type {type(value).__name__}")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
 
 
 def encode(value: Any, *, limit: int = PAYLOAD_LIMIT, what: str = "the payload") -> bytes:
@@ -109,12 +127,34 @@ def encode(value: Any, *, limit: int = PAYLOAD_LIMIT, what: str = "the payload")
     try:
         text = _encoder.encode(value)
         text.decode("utf-8")
+        endless = b"null" in text and _holds_endless(value)  # which would be written as null
     except RecursionError:
         raise BadPayload(f"{what} is nested too deeply to be written as JSON; flatten it") from None
+    except UnicodeError:
+        raise BadPayload(
+            f"{what} cannot be written as JSON: it holds half of a character (a lone surrogate); "
+            "clean the text, as with text.encode(errors='replace').decode()"
+        ) from None
     except (TypeError, ValueError, OverflowError) as error:
         raise BadPayload(f"{what} cannot be written as JSON: {error}; pass only JSON values") from None
+    if endless:
+        raise BadPayload(f"{what} cannot be written as JSON: it holds NaN or an infinity; pass None or a text instead")
     check_size(text, limit, what)
     return text
+
+
+def _holds_endless(value: object) -> bool:
+    """Whether a number in it is NaN or infinite."""
+    waiting = [msgspec.to_builtins(value, enc_hook=lambda one: None if isinstance(one, msgspec.Raw) else _plain(one))]
+    while waiting:
+        match waiting.pop():
+            case float() as number if not isfinite(number):
+                return True
+            case dict() as table:
+                waiting.extend(table.values())
+            case list() | tuple() as row:
+                waiting.extend(row)
+    return False
 
 
 def check_size(text: bytes, limit: int, what: str = "the payload") -> None:
@@ -142,4 +182,14 @@ def decode_headers(text: bytes | None) -> dict[str, str]:
 
 def names(values: Iterable[str] | str) -> tuple[str, ...]:
     """One name or several, as a tuple."""
-    return (values,) if isinstance(values, str) else tuple(values)
+    several = (values,) if isinstance(values, str) else tuple(values)
+    for name in several:
+        name_of(name)
+    return several
+
+
+def name_of(value: object) -> str:
+    """A name as every store can keep it, or one sentence about why it is none."""
+    if not isinstance(value, str) or not 1 <= len(value) <= NAME_LIMIT or _UNSTORABLE.search(value):
+        raise ValueError(f"write a text of 1 to {NAME_LIMIT} characters, none of them a NUL or half of a character")
+    return value

@@ -6,7 +6,6 @@ It beats, extends leases, takes over from workers of this host that are gone, an
 
 import asyncio
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,8 @@ from redrive.presence import Presence, cleanup, gone
 from redrive.store import Lease, Store, Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from redrive.worker import Worker as Running
 
 TICK = 1.0
@@ -101,9 +102,7 @@ class Keeper:
         """Look at the locks of this host; ask the store only when one that is not ours could be free."""
         if self._presence is None:
             return
-        own = self._presence.path.name
-        others = [path for path in Path(self._store.home or "").glob("*.lock") if path.name not in (own, "write.lock")]
-        if not others:
+        if not _others(self._presence.path):
             return
         for worker in await self._store.workers.find():
             if worker.host == self._row.host and worker.boot == self._row.boot and self._is_gone(worker):
@@ -121,6 +120,11 @@ class Keeper:
         self._app.events.emit("worker.lost", worker=worker.id, cause="its process is gone", jobs=jobs)
         await self._store.workers.leave(worker.id)
         cleanup(Path(self._store.home or ""), worker.id, worker.lock_device, worker.lock_inode)
+
+
+def _others(own: Path) -> bool:
+    """Whether any other worker has a lock file here."""
+    return any(path.name not in (own.name, "write.lock") for path in own.parent.glob("*.lock"))
 
 
 async def _rest(stopped: asyncio.Event, seconds: float) -> None:

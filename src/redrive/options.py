@@ -1,16 +1,18 @@
 """The options of one job: what `using(…)` takes."""
 
 import difflib
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from redrive import job as jobs
+from redrive.backoff import Backoff
 from redrive.clock import Duration, micros, moment
 from redrive.errors import UsageError
-from redrive.retry import Backoff, Limits, encode_limits, limits_of
+from redrive.retry import encode_limits, limits_of
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,24 +47,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def limits(self, policy: bytes | None) -> bytes | None:
         """The task's limits with what this job overrides."""
-        if self.max_attempts is None and self.backoff is None and self.timeout is None:
-            return policy
-        changes = {"max_attempts": self.max_attempts, "backoff": self.backoff, "timeout": self.timeout}
-        limits: Limits = limits_of(policy)
-        return encode_limits(msgspec.structs.replace(limits, **{k: v for k, v in changes.items() if v is not None}))
+        given = {"max_attempts": self.max_attempts, "backoff": self.backoff, "timeout": self.timeout}
+        changes = {name: value for name, value in given.items() if value is not None}
+        return encode_limits(msgspec.structs.replace(limits_of(policy), **changes)) if changes else policy
 
 
 def _read(name: str, value: Any) -> Any:
     try:
         return _READERS[name](value)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"option {name}={value!r} is wrong: {error}") from None
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value or len(value) > 512 or "\0" in value:
-        raise ValueError("write a text of 1 to 512 characters")
-    return value
+        raise UsageError(f"option {name}={reprlib.repr(value)} is wrong: {error}") from None
 
 
 def _id(value: Any) -> str:
@@ -83,37 +77,49 @@ def _backoff(value: Any) -> Any:
     if not isinstance(value, Backoff):
         raise ValueError(
             "write exponential(…), linear(…), fixed(…), delays(…) or immediate(); functions stay in the task"
-        )  # noqa: TRY004
+        )
     return value
 
 
 def _headers(value: Any) -> bytes:
     if not isinstance(value, Mapping) or not all(isinstance(k, str) and isinstance(v, str) for k, v in value.items()):
         raise ValueError("headers are texts by name")
-    return jobs.encode(dict(value), limit=64 * 1024, what="the headers")
+    return jobs.encode(dict(value), limit=64 * 1024, what="the set of headers")
 
 
-def _when(value: datetime | int) -> int:
-    return moment(value)
+def _some_time(value: Duration) -> int:
+    length = micros(value)
+    if not length:
+        raise ValueError("write more than zero")
+    return length
 
 
 def _expiry(value: Duration | datetime) -> int | datetime:
-    return value if isinstance(value, datetime) else micros(value)
+    if not isinstance(value, datetime):
+        return _some_time(value)
+    moment(value)
+    return value
+
+
+def _needs(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, Iterable):
+        raise ValueError("write a name or a list of names")
+    return jobs.names(value)
 
 
 _READERS: dict[str, Any] = {
-    "queue": _text,
+    "queue": jobs.name_of,
     "priority": jobs.priority_of,
     "delay": micros,
-    "at": _when,
-    "key": _text,
+    "at": moment,
+    "key": jobs.name_of,
     "id": _id,
-    "external_id": _text,
+    "external_id": jobs.name_of,
     "max_attempts": _attempts,
     "backoff": _backoff,
-    "timeout": micros,
+    "timeout": _some_time,
     "expires": _expiry,
     "headers": _headers,
-    "batch": _text,
-    "needs": jobs.names,
+    "batch": jobs.name_of,
+    "needs": _needs,
 }

@@ -1,4 +1,4 @@
-"""The synchronous face: one background loop of the process, on which plain-named calls run their asynchronous selves."""
+"""The synchronous face: one background loop per process, on which plain-named calls run their asynchronous selves."""
 
 import asyncio
 import os

@@ -5,6 +5,7 @@ group rows of what it does in that same transaction. Every write of a worker nam
 one that comes too late changes nothing and is reported.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
@@ -58,6 +59,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     job: Job
     duration: int = 0
     ran: bool = True  # the handler was started: its duration is counted
+    note: str | None = None  # what went wrong while this was decided: a backoff function that raised
 
 
 class Done(Settlement, frozen=True, kw_only=True, tag="done"):
@@ -91,6 +93,7 @@ class Buried(Settlement, frozen=True, kw_only=True, tag="buried"):
     """Given up on: becomes a letter in the group of its failure's fingerprint."""
 
     failure: Failure
+    why: str = ""  # reads on: `exhausted 3 attempts`
     spend: int = 1
     crashed: int = 0
     lost: int = 0
@@ -113,6 +116,17 @@ class Released(Settlement, frozen=True, kw_only=True, tag="released"):
     why: str
     suspect: int = 0
     unknown_task: bool = False  # no handler here: the store keeps since when, for the grace
+
+
+BOUNDS = tuple(n * 1_000 for n in (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000))
+"""Where the histogram of durations is cut, in microseconds."""
+
+_LASTED = (*(f"lasted_{bound // 1_000}ms" for bound in BOUNDS), "lasted_longer")
+
+
+def lasted(duration: int) -> str:
+    """The counter of the histogram that a run of this duration belongs to: `lasted_30ms` is up to 30 ms."""
+    return _LASTED[bisect_left(BOUNDS, duration)]
 
 
 AnySettlement = Done | Retried | Snoozed | Buried | Discarded | Released

@@ -253,9 +253,8 @@ class Worker:
         self._loop.call_soon_threadsafe(self._interrupt, tuple(ids), "its lease was lost")
 
     def _interrupt(self, ids: Iterable[str], why: str) -> None:
-        for id in ids:
-            if id in self._running:
-                self._running[id].cancel(why)
+        for running in filter(None, map(self._running.get, ids)):
+            running.cancel(why)
 
     # told from outside ----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Measures Redrive against the smallest honest program on the same engine."""

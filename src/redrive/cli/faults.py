@@ -1,0 +1,79 @@
+"""How a command ends: every fault is one sentence on stderr and an exit code; the traceback only with --debug."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+import click
+
+from redrive.cli.output import say
+from redrive.errors import RedriveError
+from redrive.redact import said
+
+EXIT_FAULT = 1
+EXIT_USAGE = 2
+EXIT_PARTLY = 3
+EXIT_INTERRUPTED = 130
+EXIT_PIPE = 141
+"""What a program ends with whose reader has left, as 130 and 143 are for Ctrl-C and SIGTERM."""
+
+
+class Unread(Exception):
+    """Nobody reads our output any more."""
+
+
+def concluded(run: Callable[[], object], *, debug: bool) -> int:
+    """Run a command to its exit code, whatever it raises."""
+    try:
+        code = run()
+        sys.stdout.flush()
+    except (Unread, BrokenPipeError):
+        _leave_quietly()
+        return EXIT_PIPE
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return EXIT_USAGE
+    except click.ClickException as error:
+        _trace(debug)
+        say(_usage(error))
+        return EXIT_USAGE
+    except RedriveError as error:
+        _trace(debug)
+        say(said(error))
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback without --debug
+        _trace(debug)
+        say(_own_fault(error, debug=debug))
+        return EXIT_FAULT
+    return code if isinstance(code, int) else 0
+
+
+def _trace(debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+
+
+def _usage(error: click.ClickException) -> str:
+    sentence = error.format_message().rstrip(".")
+    sentence = f"{sentence[:1].lower()}{sentence[1:]}"
+    context = getattr(error, "ctx", None)
+    return f"{sentence}; see `{context.command_path} --help`" if context is not None else sentence
+
+
+def _own_fault(error: Exception, *, debug: bool) -> str:
+    where = "the traceback is above" if debug else "run it again with --debug to see where"
+    return f"this is a fault in Redrive itself, {type(error).__name__}: {said(error)}; {where}, and report it"
+
+
+def _leave_quietly() -> None:
+    """Nobody reads any more: what is still buffered has nowhere to go."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):  # a stream without a file has no pipe either
+        pass
+    finally:
+        os.close(nowhere)

@@ -1,0 +1,177 @@
+"""What the store knows, as JSON people query: times as ISO 8601 in UTC, durations in seconds, texts as texts."""
+
+from typing import Any
+
+from redrive.clock import SECOND, iso
+from redrive.errors import BadPayload
+from redrive.job import Job, decode, decode_headers
+from redrive.letter import Failure
+from redrive.limits import attempts_of
+from redrive.store import Depth, Entry, Finished, Gate, Listed, Record, Worker
+
+Shape = dict[str, Any]
+
+
+def of_listed(row: Listed) -> Shape:
+    """A line of `jobs list`."""
+    return {
+        "id": row.id,
+        "state": row.state,
+        "task": row.task,
+        "queue": row.queue,
+        "priority": row.priority,
+        "attempts": row.attempts,
+        "epoch": row.epoch,
+        "at": _time(row.at),
+        "error": row.error,
+    }
+
+
+def of_record(record: Record) -> Shape:
+    """Everything about a job; what does not apply is left out."""
+    shape = _of_job(record.job) if record.job else _of_finished(record.finished) if record.finished else {}
+    shape |= {
+        "worker": record.worker,
+        "lease_left": None if record.lease_left is None else record.lease_left / SECOND,
+        "unknown_since": _time(record.unknown_since),
+        "ended_at": shape.get("ended_at") or _time(record.ended_at),
+        "end_reason": record.end_reason,
+        "failures": [of_failure(failure) for failure in record.failures],
+    }
+    return {name: value for name, value in shape.items() if value is not None}
+
+
+def _of_job(job: Job) -> Shape:
+    return {
+        "id": job.id,
+        "state": job.state,
+        "task": job.task,
+        "queue": job.queue,
+        "priority": job.priority,
+        "due_at": _time(job.due_at),
+        "created_at": _time(job.created_at),
+        "expires": _time(job.expires),
+        "attempts": job.attempts,
+        "max_attempts": attempts_of(job),
+        "starts": job.starts,
+        "crashes": job.crashes,
+        "losses": job.losses,
+        "epoch": job.epoch,
+        "key": job.key,
+        "external_id": job.external_id,
+        "batch": job.batch,
+        "parent": job.parent,
+        "needs": list(job.needs) or None,
+        "release": job.release,
+        "headers": decode_headers(job.headers) or None,
+        "payload": json_in(job.payload),
+    }
+
+
+def _of_finished(row: Finished) -> Shape:
+    return {
+        "id": row.id,
+        "state": "done",
+        "task": row.task,
+        "queue": row.queue,
+        "attempts": row.attempts,
+        "epoch": row.epoch,
+        "key": row.key,
+        "duration": row.duration / SECOND,
+        "ended_at": iso(row.ended_at),
+        "result": json_in(row.result) if row.result is not None else None,
+    }
+
+
+def json_in(text: bytes) -> Any:
+    """The value behind the bytes; bytes that are none are shown as the text they hold."""
+    try:
+        return decode(text)
+    except BadPayload:
+        return text.decode(errors="replace")
+
+
+def of_failure(failure: Failure) -> Shape:
+    """One failed attempt."""
+    shape: Shape = {
+        "attempt": failure.attempt,
+        "epoch": failure.epoch,
+        "at": _time(failure.at),
+        "reason": failure.reason,
+        "type": failure.type,
+        "message": failure.message,
+        "cause": failure.cause,
+        "duration": failure.duration / SECOND,
+        "host": failure.host,
+        "worker": failure.worker,
+        "release": failure.release,
+        "fingerprint": failure.fingerprint,
+        "traceback": failure.traceback,
+    }
+    return {name: value for name, value in shape.items() if value not in (None, "")}
+
+
+def of_worker(worker: Worker) -> Shape:
+    """A line of `workers list`."""
+    return {
+        "id": worker.id,
+        "host": worker.host,
+        "pid": worker.pid,
+        "state": "draining" if worker.order == "drain" else worker.state,
+        "slots": worker.slots,
+        "running": list(worker.running),
+        "stuck": worker.stuck,
+        "queues": list(worker.queues),
+        "tasks": list(worker.tasks),
+        "release": worker.release,
+        "started_at": _time(worker.started_at),
+        "beat_at": _time(worker.beat_at),
+    }
+
+
+def of_queue(depth: Depth, gate: Gate | None, workers: int, now: int) -> Shape:
+    """A line of `queues list`."""
+    paused = paused_by(gate, now)
+    return {
+        "queue": depth.queue,
+        "ready": depth.ready,
+        "scheduled": depth.scheduled,
+        "leased": depth.leased,
+        "dead": depth.dead,
+        "oldest_age": None if depth.oldest_ready is None else max(0, now - depth.oldest_ready) / SECOND,
+        "workers": workers,
+        "paused": paused is not None,
+        "paused_until": _time(paused.until) if paused else None,
+        "paused_by": paused.actor if paused else None,
+        "reason": paused.reason if paused else None,
+        "depth_limit": gate.depth_limit if gate else None,
+    }
+
+
+def paused_by(gate: Gate | None, now: int) -> Gate | None:
+    """The gate if it holds jobs back now."""
+    closed = gate is not None and gate.state == "closed" and (gate.until is None or gate.until > now)
+    return gate if closed else None
+
+
+def of_entry(entry: Entry) -> Shape:
+    """A line of `events`."""
+    shape: Shape = {
+        "seq": entry.seq,
+        "at": iso(entry.at),
+        "event": entry.event,
+        "job": entry.job,
+        "task": entry.task,
+        "queue": entry.queue,
+        "epoch": entry.epoch,
+        "attempt": entry.attempt,
+        "reason": entry.reason,
+        "worker": entry.worker,
+        "actor": entry.actor,
+        "text": entry.text,
+    }
+    return {name: value for name, value in shape.items() if value is not None}
+
+
+def _time(at: int | None) -> str | None:
+    return iso(at) if at else None

@@ -1,0 +1,154 @@
+"""What may be shown of texts and values: secrets masked, terminals safe, exceptions put into words without failing.
+
+Keys that name a secret mask their whole value; texts are searched for what looks like one. Every pattern is linear in
+the length of its text.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MASK = "***"
+DEPTH_LIMIT = 200
+"""Values nested deeper than this are not shown."""
+
+_SECRET_PART = re.compile(
+    "password|passwd|passphrase|secret|apikey|authorization|credential|privatekey|accesskey|signingkey|encryptionkey"
+    "|cookie|connectionstring|token$|^(?:pwd|pw|pass|auth|bearer|jwt|sid|session|sessionid|csrf|otp|pin|cvv|cvc|ssn|dsn"
+    "|tokens)$"
+)
+_LONE = re.compile("[\ud800-\udfff\0]")
+_NOT_WORD = re.compile(r"[^a-z0-9]")
+
+_QUOTED_OR_BARE = r"""(?:\\?"(?:[^"\\]|\\.)*+(?:\\?"|\Z)|\\?'(?:[^'\\]|\\.)*+(?:\\?'|\Z)|[^\s,;&"'(){}\[\]\\]++)"""
+_SECRET_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(
+            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
+        ),
+        MASK,
+    ),
+    (re.compile(r"([a-z][a-z0-9+.-]{1,20}://[^\s/@:\"'<>]{0,128}:)[^\s\"'<>]{1,256}@", re.IGNORECASE), rf"\1{MASK}@"),
+    (re.compile(r"\b(bearer|basic|digest)\s{1,3}[\w.~+/=-]{8,}+", re.IGNORECASE), rf"\1 {MASK}"),
+    (re.compile(r"\b((?:set-)?cookie\s{0,3}:\s{0,3})[^\r\n]++", re.IGNORECASE), rf"\1{MASK}"),
+    (re.compile(r"\b(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{16}\b"), MASK),
+    (re.compile(r"\beyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*+"), MASK),
+    (
+        re.compile(
+            r"\b(?:gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-|sk-|[rs]k_(?:live|test)_|whsec_|AIza|npm_)[\w-]{12,}+"
+        ),
+        MASK,
+    ),
+    (
+        re.compile(
+            r"((?:password|passwd|passphrase|\bpwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key"
+            r"|authorization|credentials?)(?:[_-]\w{0,30})?\\?[\"']?\s{0,3}[=:]\s{0,3})" + _QUOTED_OR_BARE,
+            re.IGNORECASE,
+        ),
+        rf"\1{MASK}",
+    ),
+)
+
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]?"  # CSI: colours, cursor
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*+(?:\x07|\x1b\\|\x9c)"  # titles, links, clipboard
+    r"|\x1b[ -/]*+[0-~]?"
+)
+_BREAKS = re.compile(r"[\r\n\t\v\f\x85\u2028\u2029]++")
+_UNSAFE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_UNSAFE_BUT_LINES = re.compile(_UNSAFE.pattern.replace(r"\x00-\x1f", r"\x00-\x08\x0b-\x1f"))
+_QUERY_PAIR = re.compile(r"([?&;#])([^=&;#]{1,200})=([^&;#]*+)")
+
+
+def is_secret(key: str) -> bool:
+    """Whether a key or setting of this name holds a secret."""
+    return _SECRET_PART.search(_NOT_WORD.sub("", key[:200].lower())) is not None
+
+
+def redact(value: Any, depth: int = DEPTH_LIMIT) -> Any:
+    """A copy of a JSON value in which secrets are masked, by key and by what texts look like."""
+    if isinstance(value, str):
+        return redact_text(value)
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if depth <= 0:
+        return "… (nested too deeply to show)"
+    if isinstance(value, Mapping):
+        return {redact_text(str(key)): _field(str(key), item, depth) for key, item in value.items()}
+    return [redact(item, depth - 1) for item in value]
+
+
+def _field(key: str, value: Any, depth: int) -> Any:
+    if not is_secret(key):
+        return redact(value, depth - 1)
+    return value if value is None or value == "" or isinstance(value, bool) else MASK
+
+
+def redact_text(text: str) -> str:
+    """The text with everything masked that looks like a password, token, key or cookie."""
+    for pattern, mask in _SECRET_TEXTS:
+        text = pattern.sub(mask, text)
+    return text
+
+
+def safe_url(url: str) -> str:
+    """The URL without its password and without secrets in its query."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return redact_text(url)
+    shown = _QUERY_PAIR.sub(_query_pair, _without_password(rest))
+    return f"{scheme}{separator}{shown}"
+
+
+def _without_password(rest: str) -> str:
+    before_query = re.split(r"[?#]", rest, maxsplit=1)[0]
+    place = rest if _odd_port(before_query) else before_query
+    at = place.rfind("@")
+    user, colon, _ = rest[: max(at, 0)].partition(":")
+    return f"{user}:{MASK}{rest[at:]}" if colon else rest
+
+
+def _odd_port(authority: str) -> bool:
+    """A password with `?` or `#` in it leaves what looks like a host with a port that is no number."""
+    host, colon, port = authority.split("/", 1)[0].partition(":")
+    return "@" not in authority and bool(colon) and not port.isdigit() and "[" not in host
+
+
+def _query_pair(match: re.Match[str]) -> str:
+    mark, key, value = match.groups()
+    return f"{mark}{key}={MASK if value and is_secret(key) else value}"
+
+
+def printable(text: str, *, keep_lines: bool = False) -> str:
+    """The text for a terminal or log line: no escape sequence, control or bidi character; on one line unless kept."""
+    text = _ESCAPES.sub("", wellformed(text))
+    if keep_lines:
+        return _UNSAFE_BUT_LINES.sub("", text.replace("\r\n", "\n"))
+    return _UNSAFE.sub("", _BREAKS.sub(" ", text))
+
+
+def wellformed(text: str) -> str:
+    """The text with lone surrogates and NULs replaced, so that every store and encoder takes it."""
+    return text if text.isascii() and "\0" not in text else _LONE.sub("\ufffd", text)
+
+
+def shortened(text: str, limit: int) -> str:
+    """At most `limit` characters of the text, well-formed, and a note of how long it was when it was cut."""
+    kept = wellformed(str.__getitem__(text, slice(0, limit)))
+    length = str.__len__(text)
+    return kept if length <= limit else f"{kept}… (cut, {length} characters)"
+
+
+def said(error: BaseException) -> str:
+    """What an exception says, even if its `str()` raises: then that is said. Not yet cut or well-formed."""
+    try:
+        return str.__getitem__(str(error), slice(None))  # a plain text even if a subclass came back
+    except BaseException as second:  # noqa: BLE001  whatever it raises, a failure must be recorded
+        return f"({class_name(error)} whose str() raised {class_name(second)})"
+
+
+def class_name(thing: object) -> str:
+    """The bare name of the class of something, which its metaclass cannot hide."""
+    return wellformed(type.__dict__["__name__"].__get__(type(thing))[:200])

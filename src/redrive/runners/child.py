@@ -1,0 +1,148 @@
+"""The child's side of running jobs in a process of their own: it knows frames, and nothing of apps or tasks."""
+
+import asyncio
+import faulthandler
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from redrive.runners.frames import CAP, SECONDS, BadFrame, Kind, packed, receive_frame
+from redrive.runners.parent import die_with_parent, end_group, leave_no_core
+
+CHANNEL = "REDRIVE_CHILD_CHANNEL"
+PARENT = "REDRIVE_CHILD_PARENT"
+EXIT_BROKEN = 70
+
+T = TypeVar("T")
+
+Handler = Callable[[bytes], bytes | Awaitable[bytes]]
+Start = Callable[[bytes, "Parent"], Handler | Awaitable[Handler]]
+Stop = Callable[[], Awaitable[None] | None]
+
+
+def serve(start: Start, stop: Stop | None = None) -> None:
+    """Start with the parent's hello, answer its jobs one by one, and end when it says goodbye or is gone."""
+    channel = socket.socket(fileno=int(os.environ.pop(CHANNEL)))
+    channel.set_inheritable(False)
+    _settle_in()
+    asyncio.run(_Child(Parent(channel), start, stop).live())
+
+
+class Parent:
+    """The other side, as jobs and their keeper may speak to it, from any thread."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self._speaking = threading.Lock()
+
+    def extend(self, seconds: float) -> None:
+        """Have the deadline of the running job moved to so many seconds from now."""
+        self.tell(Kind.EXTEND, SECONDS.pack(seconds))
+
+    def tell(self, kind: Kind, body: bytes = b"") -> None:
+        """Send a frame; a parent that is gone takes us with it."""
+        try:
+            with self._speaking:
+                self.channel.sendall(packed(kind, body))
+        except OSError:
+            end_group()
+
+
+def _settle_in() -> None:
+    die_with_parent(int(os.environ.pop(PARENT)))
+    leave_no_core()
+    faulthandler.enable(all_threads=False)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+
+class _Child:
+    def __init__(self, parent: Parent, start: Start, stop: Stop | None) -> None:
+        self._parent = parent
+        self._start = start
+        self._stop = stop
+        self._frames: asyncio.Queue[tuple[Kind, bytes]] = asyncio.Queue()
+
+    async def live(self) -> None:
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._listen, args=(loop,), name="redrive-parent", daemon=True).start()
+        handle = await self._begin()
+        if handle is None:
+            return
+        while True:
+            kind, body = await self._frames.get()
+            if kind is not Kind.JOB:
+                break
+            await self._work(handle, body)
+        if self._stop is not None:
+            await _value(self._stop())
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            while (frame := receive_frame(self._parent.channel)) is not None:
+                loop.call_soon_threadsafe(self._frames.put_nowait, frame)
+        except (BadFrame, OSError, RuntimeError):
+            traceback.print_exc()
+        end_group()
+
+    async def _begin(self) -> Handler | None:
+        _, hello = await self._frames.get()
+        try:
+            handle = await _value(self._start(hello, self._parent))
+        except BaseException as error:  # noqa: BLE001 - whatever a user's module raises when imported
+            sentence = f"{type(error).__name__}: {_text(error)}"
+            self._parent.tell(Kind.START_FAILED, f"{sentence}\0{traceback.format_exc()}".encode("utf-8", "replace"))
+            return None
+        self._parent.tell(Kind.READY)
+        return handle
+
+    async def _work(self, handle: Handler, body: bytes) -> None:
+        (cap,) = CAP.unpack_from(body)
+        self._parent.tell(Kind.TAKEN)
+        try:
+            with _capped(cap):
+                reply = await _value(handle(body[CAP.size :]))
+        except BaseException:  # noqa: BLE001 - what the handler's keeper lets through leaves nothing to trust
+            traceback.print_exc()
+            os._exit(EXIT_BROKEN)
+        self._parent.tell(Kind.REPLY, reply)
+
+
+async def _value(given: T | Awaitable[T]) -> T:
+    return await given if isinstance(given, Awaitable) else given
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as another:  # noqa: BLE001 - a user's __str__
+        return f"(its text raised {type(another).__name__})"
+
+
+@contextmanager
+def _capped(cap: int) -> Iterator[None]:
+    """While a job runs, what it allocates beyond its cap raises MemoryError; other systems leave it to the parent."""
+    if not cap or sys.platform != "linux":
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = max(cap - _shared(), 0)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _shared() -> int:
+    """Bytes of code and files in memory, which are not data but count for the parent's watch."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[2])
+    return pages * resource.getpagesize()

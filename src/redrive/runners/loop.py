@@ -1,0 +1,115 @@
+"""Handlers that are coroutines: each in a task of its own, which tells how it ended and never throws."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from redrive.errors import Signal
+from redrive.outcome import Failed, Interrupted, Outcome, Succeeded
+from redrive.runners.deadlines import Expiring, deadlines, interrupted, too_long
+
+Call = Callable[[], Awaitable[object]]
+
+left: set[asyncio.Task[None]] = set()
+"""Handlers that outlived their end because they swallow cancellation; each still takes room on its loop."""
+
+_EAGER: dict[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
+
+
+async def run_on_loop(
+    call: Call,
+    timeout: float | None,
+    patience: float = 5.0,
+    listed: set[asyncio.Task[None]] = left,
+    opened: Callable[[Expiring], None] | None = None,
+) -> Outcome:
+    """Run a handler to its outcome; one that ignores its end for `patience` seconds is listed and left.
+
+    `opened` is told what the deadline hangs on, so that it can be moved.
+    """
+    run = _Run(call, timeout, patience)
+    clock = deadlines()
+    if timeout is not None:
+        clock.add(run, timeout)
+    if opened is not None:
+        opened(run)
+    try:
+        outcome = await run.ended()
+    finally:
+        clock.remove(run)
+    if outcome is None:
+        listed.add(run.task)
+        run.task.add_done_callback(listed.discard)
+    return run.verdict(outcome)
+
+
+class _Run:
+    __slots__ = ("ending", "limit", "loop", "outcome", "patience", "stopped", "task", "timer")
+
+    def __init__(self, call: Call, limit: float | None, patience: float) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.limit = limit
+        self.patience = patience
+        self.ending: asyncio.Future[None] = self.loop.create_future()
+        self.outcome: Outcome | None = None
+        self.stopped: Interrupted | TimeoutError | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.task: asyncio.Task[None] = asyncio.Task(self._contained(call), loop=self.loop, **_EAGER)
+
+    async def _contained(self, call: Call) -> None:
+        try:
+            self.outcome = Succeeded(await call())
+        except BaseException as error:  # noqa: BLE001 - SystemExit and its like must not reach the loop
+            self.outcome = Failed(error)
+        self._wake()
+
+    async def ended(self) -> Outcome | None:
+        """How the handler ended, or None when it did not although it was told to."""
+        while True:
+            try:
+                await self.ending
+            except asyncio.CancelledError as cancelled:
+                self._interrupt(interrupted(cancelled))
+                continue
+            if self.timer is not None:
+                self.timer.cancel()
+            return self.outcome
+
+    def _interrupt(self, why: Interrupted) -> None:
+        if self.outcome is None:
+            self.ending = self.loop.create_future()
+            self._stop(why)
+        elif self.ending.cancelled():
+            self.ending = self.loop.create_future()
+            self.ending.set_result(None)
+
+    def expire(self) -> None:
+        """The deadline has come."""
+        if self.outcome is None and self.stopped is None and self.limit is not None:
+            self._stop(too_long(self.limit))
+
+    def _stop(self, why: Interrupted | TimeoutError) -> None:
+        self.stopped = self.stopped or why
+        self.task.cancel()
+        if self.timer is None:
+            self.task.add_done_callback(self._never_started)
+            self.timer = self.loop.call_later(self.patience, self._wake)
+
+    def _never_started(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self._wake()
+
+    def _wake(self) -> None:
+        if not self.ending.done():
+            self.ending.set_result(None)
+
+    def verdict(self, outcome: Outcome | None) -> Outcome:
+        """What is reported: an end that we brought about is not the handler's success or failure."""
+        error = outcome.error if isinstance(outcome, Failed) else None
+        if outcome is not None and (self.stopped is None or isinstance(error, Signal)):
+            return outcome
+        if isinstance(self.stopped, TimeoutError):
+            self.stopped.__cause__ = error
+            return Failed(self.stopped)
+        return self.stopped or Interrupted("cancelled")

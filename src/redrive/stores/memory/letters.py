@@ -1,0 +1,119 @@
+"""Dead letters and their groups in memory."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from redrive.job import Job, State
+from redrive.letter import Failure, Group, GroupState, Letter, LetterState
+from redrive.stores.memory.rows import Memory, Row
+
+
+def put_letter(memory: Memory, row: Row) -> None:
+    """The letter of a job that has just died: a new one, or one more epoch for the one it has."""
+    letters = memory.rows.letters
+    before = letters.get(row.job.id)
+    letter = written(row.job, row.failures)
+    if before is not None:
+        letter = msgspec.structs.replace(letter, version=before.version + 1)
+    letters[letter.id] = letter
+    join_group(memory, letter, row.failures[-1])
+
+
+def written(job: Job, failures: Sequence[Failure]) -> Letter:
+    """The letter that tells of these failures."""
+    last = failures[-1]
+    return Letter(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        priority=job.priority,
+        state=LetterState.OPEN,
+        reason=last.reason,
+        type=last.type,
+        message=last.message,
+        group=last.fingerprint,
+        attempts=job.attempts,
+        epochs=job.epoch,
+        first_failed_at=failures[0].at,
+        failed_at=last.at,
+        host=last.host,
+        worker=last.worker,
+        release=last.release,
+        failures=tuple(failures),
+    )
+
+
+def join_group(memory: Memory, letter: Letter, last: Failure) -> None:
+    """Count the letter in its group, which is made or opened again if need be."""
+    group = memory.rows.groups.get(letter.group) or Group(
+        fingerprint=letter.group,
+        title=last.title,
+        task=letter.task,
+        reason=letter.reason,
+        type=letter.type,
+        count=0,
+        first_seen=letter.failed_at,
+        last_seen=letter.failed_at,
+        sample=letter.id,
+    )
+    state = GroupState.REOPENED if group.state is GroupState.CLOSED else group.state
+    memory.rows.groups[letter.group] = msgspec.structs.replace(
+        group, count=group.count + 1, last_seen=max(group.last_seen, letter.failed_at), state=state
+    )
+
+
+def end_letter(memory: Memory, id: str, state: LetterState) -> None:
+    """The letter of a job that was redriven, or has ended otherwise than by dying, if it has one."""
+    letter = memory.rows.letters.get(id)
+    if letter is not None:
+        if letter.state is LetterState.OPEN:
+            group = memory.rows.groups[letter.group]
+            memory.rows.groups[letter.group] = msgspec.structs.replace(group, count=group.count - 1)
+        memory.rows.letters[id] = msgspec.structs.replace(letter, state=state, version=letter.version + 1)
+
+
+class MemoryLetters:
+    """Dead letters and their groups."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._rows = memory.rows
+
+    async def get(self, id: str) -> Letter | None:
+        """One letter with every failure of every epoch."""
+        with self._rows.lock:
+            return self._rows.letters.get(id)
+
+    async def groups(self, limit: int = 100) -> list[Group]:
+        """Groups, most letters first."""
+        with self._rows.lock:
+            groups = sorted(self._rows.groups.values(), key=lambda group: (-group.count, group.fingerprint))
+        return groups[:limit]
+
+    async def revive(self, ids: Sequence[str], actor: str, reason: str) -> list[str]:
+        """Give dead jobs a new epoch: dead to ready, epoch + 1, attempts from zero. Answers who was."""
+        with self._rows.lock:
+            dead = [row for row in self._memory.known(ids) if row.job.state is State.DEAD]
+            for row in dead:
+                self._revive(row, actor, reason)
+            return [row.job.id for row in dead]
+
+    async def of_group(self, fingerprint: str, after: str | None, limit: int) -> list[str]:
+        """The ids of a group's open letters, oldest first."""
+        with self._rows.lock:
+            ids = sorted(
+                letter.id
+                for letter in self._rows.letters.values()
+                if letter.group == fingerprint and letter.state is LetterState.OPEN and letter.id > (after or "")
+            )
+        return ids[:limit]
+
+    def _revive(self, row: Row, actor: str, reason: str) -> None:
+        now = self._memory.clock.now()
+        fresh = {"attempts": 0, "starts": 0, "crashes": 0, "losses": 0, "suspect": 0}
+        row.ended_at = row.end_reason = None
+        job = self._memory.wait_for_turn(row, now, epoch=row.job.epoch + 1, epoch_at=now, **fresh)
+        end_letter(self._memory, job.id, LetterState.REDRIVEN)
+        self._memory.count(job, "redriven")
+        self._memory.record("job.redriven", job, actor=actor, text=reason)

@@ -1,0 +1,125 @@
+"""What the doctor wants to know of a file, and what to do about it."""
+
+import os
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+from redrive.clock import SECOND
+from redrive.store import Check
+from redrive.stores.sqlite.connection import SAFE, sqlite_version
+from redrive.stores.sqlite.files import file_system, is_network
+from redrive.stores.sqlite.transaction import Snapshot
+
+ROOM = 256 * 1024 * 1024
+LONG_LOG = 256 * 1024 * 1024
+
+
+def of_file(path: Path) -> list[Check]:
+    """What can be seen without opening the database."""
+    return [_engine(), _file_system(path), _permissions(path), _room(path), _log(path), _other_library()]
+
+
+def of_store(snapshot: Snapshot, version: int) -> list[Check]:
+    """What the database itself tells."""
+    return [_schema(version), _leases(snapshot), _clock(snapshot), _integrity(snapshot)]
+
+
+def _engine() -> Check:
+    version = ".".join(map(str, sqlite_version()))
+    return Check(
+        name="engine",
+        ok=sqlite_version() >= SAFE,
+        found=f"SQLite {version}",
+        advice=f"install a recent apsw: SQLite before {'.'.join(map(str, SAFE))} can damage a store under load",
+    )
+
+
+def _file_system(path: Path) -> Check:
+    kind = file_system(path.parent)
+    return Check(
+        name="file system",
+        ok=not is_network(kind),
+        found=f"{kind}{' (a network file system)' if is_network(kind) else ''}",
+        advice="move the store to a local disk: locks of a network file system do not hold",
+    )
+
+
+def _permissions(path: Path) -> Check:
+    found = path.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    others = mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return Check(
+        name="permissions",
+        ok=not others and os.access(path, os.W_OK),
+        found=f"mode {mode:04o}, owned by user {found.st_uid}",
+        advice=f"payloads may be private: chmod 600 {path}",
+    )
+
+
+def _room(path: Path) -> Check:
+    free = shutil.disk_usage(path.parent).free
+    return Check(
+        name="disk space",
+        ok=free >= ROOM,
+        found=f"{free // 1024**2:,} MiB free",
+        advice="make room: a full disk refuses jobs before it accepts them, and workers cannot settle",
+    )
+
+
+def _log(path: Path) -> Check:
+    log = path.with_name(f"{path.name}-wal")
+    size = log.stat().st_size if log.exists() else 0
+    return Check(
+        name="write-ahead log",
+        ok=size < LONG_LOG,
+        found=f"{size // 1024:,} KiB",
+        advice="a reader has kept a very old snapshot open; find it with `fuser` and end it",
+    )
+
+
+def _other_library() -> Check:
+    loaded = "_sqlite3" in sys.modules
+    return Check(
+        name="one SQLite library",
+        ok=True,
+        found="Python's own sqlite3 is loaded beside apsw" if loaded else "only apsw is loaded",
+        advice="never open the store's file with sqlite3 in a process that uses Redrive: closing it drops our locks",
+    )
+
+
+def _schema(version: int) -> Check:
+    return Check(name="schema", ok=True, found=f"version {version}, nothing pending")
+
+
+def _leases(snapshot: Snapshot) -> Check:
+    row = snapshot.first("stuck_leases", snapshot.boot, snapshot.steady)
+    stuck = row[0] if row else 0
+    return Check(
+        name="leases",
+        ok=not stuck,
+        found=f"{stuck} leases have ended and nobody has taken them over",
+        advice="start a worker: it takes over what a lost one has left",
+    )
+
+
+def _clock(snapshot: Snapshot) -> Check:
+    row = snapshot.first("latest_times")
+    ahead = max([at for at in row or () if at is not None], default=0) - snapshot.now
+    return Check(
+        name="clock",
+        ok=ahead < 60 * SECOND,
+        found="no row is from the future" if ahead < 60 * SECOND else f"rows are {ahead // SECOND}s ahead of the clock",
+        advice="set the clock of this machine: scheduled jobs run by it",
+    )
+
+
+def _integrity(snapshot: Snapshot) -> Check:
+    found = str(snapshot.db.execute("PRAGMA quick_check(1)").get)
+    return Check(
+        name="integrity",
+        ok=found == "ok",
+        found=found,
+        advice="stop the workers and restore a copy of the file",
+    )

@@ -1,0 +1,63 @@
+"""What happened."""
+
+from typing import TYPE_CHECKING
+
+from redrive.store import Count, Entry
+from redrive.stores.sqlite.transaction import Snapshot
+from redrive.stores.sqlite.values import Row, spelled, unpacked_or_none
+
+if TYPE_CHECKING:
+    from redrive.stores.sqlite import SqliteStore
+
+
+class SqliteJournal:
+    """What happened."""
+
+    def __init__(self, store: "SqliteStore") -> None:
+        self._store = store
+
+    async def events(self, after: int = 0, limit: int = 100, job: str | None = None) -> list[Entry]:
+        """Entries after a sequence number, oldest first; of one job if named."""
+        return await self._store.read(lambda snapshot: _events(snapshot, after, limit, job))
+
+    async def latest(self, limit: int) -> list[Entry]:
+        """The last entries, oldest first."""
+        rows = await self._store.read(lambda snapshot: snapshot.all("latest_entries", limit))
+        return [_entry(row) for row in reversed(rows)]
+
+    async def counters(self, since: int = 0) -> list[Count]:
+        """Counts per minute, queue, task and name, workers and priorities added up."""
+        rows = await self._store.read(lambda snapshot: snapshot.all("counts", since))
+        return [Count(minute=row[0], queue=row[1], task=row[2], name=row[3], n=row[4]) for row in rows]
+
+    async def note(
+        self, event: str, *, actor: str | None = None, worker: str | None = None, text: str | None = None
+    ) -> None:
+        """Write an entry that belongs to no job."""
+        await self._store.write(lambda tx: tx.journal(event, actor=actor, worker=worker, text=text))
+
+
+def _events(snapshot: Snapshot, after: int, limit: int, job: str | None) -> list[Entry]:
+    if job is None:
+        rows = snapshot.all("entries", after, limit)
+    else:
+        rows = snapshot.all("entries_of_job", after, limit, unpacked_or_none(job) or b"")
+    return [_entry(row) for row in rows]
+
+
+def _entry(row: Row) -> Entry:
+    seq, at, event, job, task, queue, epoch, attempt, reason, worker, actor, text = row
+    return Entry(
+        seq=seq,
+        at=at,
+        event=event,
+        job=spelled(job) if job is not None else None,
+        task=task,
+        queue=queue,
+        epoch=epoch,
+        attempt=attempt,
+        reason=reason,
+        worker=worker,
+        actor=actor,
+        text=text,
+    )

@@ -1,0 +1,236 @@
+-- compatible_from: 1
+-- The first schema. Ids are the 16 bytes of a UUID; times are microseconds of UTC, those named steady of the boot clock.
+
+CREATE TABLE meta (
+  key TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE migration (
+  number INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  checksum TEXT NOT NULL,
+  applied_at INTEGER NOT NULL
+) STRICT;
+
+-- A job that waits, runs, is dead or was discarded; the payload comes last, so that the rest is read without it.
+CREATE TABLE job (
+  seq INTEGER PRIMARY KEY,
+  id BLOB NOT NULL UNIQUE,
+  state TEXT NOT NULL CHECK (state IN ('scheduled', 'ready', 'leased', 'dead', 'discarded')),
+  queue TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  due_at INTEGER NOT NULL,
+  worker TEXT,
+  lease_until INTEGER,
+  lease_boot TEXT,
+  fence INTEGER NOT NULL,
+  starts INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  crashes INTEGER NOT NULL,
+  losses INTEGER NOT NULL,
+  suspect INTEGER NOT NULL,
+  company INTEGER NOT NULL DEFAULT 0,
+  epoch INTEGER NOT NULL,
+  epoch_at INTEGER NOT NULL,
+  payload_version INTEGER NOT NULL,
+  wire_version INTEGER NOT NULL,
+  encoding INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires INTEGER,
+  unknown_since INTEGER,
+  ended_at INTEGER,
+  keep_until INTEGER,
+  end_reason TEXT,
+  last_error TEXT,
+  task TEXT NOT NULL,
+  key TEXT,
+  external_id TEXT,
+  batch TEXT,
+  item TEXT,
+  parent TEXT,
+  redrive TEXT,
+  release TEXT,
+  needs TEXT,
+  headers BLOB,
+  policy BLOB,
+  payload BLOB NOT NULL
+) STRICT;
+
+CREATE INDEX job_ready ON job (queue, priority DESC, due_at, id) WHERE state = 'ready';
+CREATE INDEX job_scheduled ON job (queue, due_at) WHERE state = 'scheduled';
+CREATE INDEX job_leased ON job (worker, lease_until, lease_boot) WHERE state = 'leased';
+CREATE INDEX job_discarded ON job (keep_until) WHERE state = 'discarded';
+CREATE UNIQUE INDEX job_key ON job (key)
+  WHERE key IS NOT NULL AND state IN ('scheduled', 'ready', 'leased', 'dead');
+
+-- The narrow row that a finished job leaves.
+CREATE TABLE done (
+  id BLOB PRIMARY KEY,
+  task TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  ended_at INTEGER NOT NULL,
+  keep_until INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  duration INTEGER NOT NULL,
+  key TEXT,
+  result BLOB
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX done_keep ON done (keep_until);
+CREATE INDEX done_key ON done (key, ended_at) WHERE key IS NOT NULL;
+
+-- Text that many failures share.
+CREATE TABLE traceback (
+  hash BLOB PRIMARY KEY,
+  text TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE failure (
+  seq INTEGER PRIMARY KEY,
+  job BLOB NOT NULL,
+  epoch INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  duration INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  type TEXT NOT NULL,
+  message TEXT NOT NULL,
+  traceback BLOB REFERENCES traceback (hash),
+  fingerprint TEXT NOT NULL,
+  title TEXT NOT NULL,
+  retryable INTEGER NOT NULL,
+  step TEXT,
+  host TEXT NOT NULL,
+  process INTEGER NOT NULL,
+  release TEXT,
+  worker TEXT NOT NULL,
+  cause TEXT,
+  truncated INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX failure_job ON failure (job);
+CREATE INDEX failure_traceback ON failure (traceback) WHERE traceback IS NOT NULL;
+
+-- One letter per job, with the counts of the epoch in which it last died.
+CREATE TABLE letter (
+  id BLOB PRIMARY KEY,
+  task TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('open', 'redriven', 'closed', 'discarded')),
+  reason TEXT NOT NULL,
+  type TEXT NOT NULL,
+  message TEXT NOT NULL,
+  fingerprint TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  epochs INTEGER NOT NULL,
+  first_failed_at INTEGER NOT NULL,
+  failed_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  host TEXT NOT NULL,
+  worker TEXT NOT NULL,
+  release TEXT,
+  version INTEGER NOT NULL DEFAULT 1
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX letter_open ON letter (fingerprint, id) WHERE state = 'open';
+CREATE INDEX letter_ended ON letter (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE TABLE letter_group (
+  fingerprint TEXT PRIMARY KEY,
+  title TEXT NOT NULL,
+  task TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  type TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  first_seen INTEGER NOT NULL,
+  last_seen INTEGER NOT NULL,
+  sample BLOB NOT NULL,
+  state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'muted', 'closed', 'reopened'))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX letter_group_count ON letter_group (count DESC, fingerprint);
+
+-- Jobs that were purged and must not return.
+CREATE TABLE tombstone (
+  id BLOB PRIMARY KEY,
+  purged_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE gate (
+  kind TEXT NOT NULL CHECK (kind IN ('queue', 'dependency', 'task')),
+  key TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('open', 'closed', 'trial')),
+  reason TEXT,
+  until INTEGER,
+  depth_limit INTEGER,
+  changed_at INTEGER NOT NULL,
+  actor TEXT,
+  PRIMARY KEY (kind, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE worker (
+  id TEXT PRIMARY KEY,
+  host TEXT NOT NULL,
+  boot TEXT NOT NULL,
+  pid INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  beat_at INTEGER NOT NULL,
+  alive_until INTEGER NOT NULL, -- steady
+  alive_boot TEXT NOT NULL,
+  lock_device INTEGER NOT NULL,
+  lock_inode INTEGER NOT NULL,
+  release TEXT,
+  tasks TEXT NOT NULL,
+  queues TEXT NOT NULL,
+  slots INTEGER NOT NULL,
+  stuck INTEGER NOT NULL,
+  running TEXT NOT NULL,
+  state TEXT NOT NULL,
+  told TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE duty (
+  name TEXT PRIMARY KEY,
+  holder TEXT NOT NULL,
+  until INTEGER NOT NULL, -- steady
+  boot TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE journal (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  event TEXT NOT NULL,
+  job BLOB,
+  task TEXT,
+  queue TEXT,
+  epoch INTEGER,
+  attempt INTEGER,
+  reason TEXT,
+  worker TEXT,
+  actor TEXT,
+  text TEXT
+) STRICT;
+
+CREATE INDEX journal_job ON journal (job) WHERE job IS NOT NULL;
+
+CREATE TABLE counter (
+  minute INTEGER NOT NULL,
+  queue TEXT NOT NULL,
+  task TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  worker TEXT NOT NULL,
+  name TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  PRIMARY KEY (minute, queue, task, priority, worker, name)
+) STRICT, WITHOUT ROWID;
+
+-- How many jobs of a queue are in each state, kept with every change.
+CREATE TABLE depth (
+  queue TEXT NOT NULL,
+  state TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  PRIMARY KEY (queue, state)
+) STRICT, WITHOUT ROWID;

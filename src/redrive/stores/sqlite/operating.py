@@ -1,0 +1,73 @@
+"""An operator's verbs: cancel, move, purge, gates; and forgetting what is over."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from redrive.job import State
+from redrive.store import Gate
+from redrive.stores.sqlite.ending import discard
+from redrive.stores.sqlite.transaction import Transaction, unique
+from redrive.stores.sqlite.values import Row, blobs_of, ids_of, numbers_of, spelled
+
+
+def cancel(tx: Transaction, ids: Sequence[str], actor: str) -> list[str]:
+    """Discard jobs that have not ended, with reason `cancelled`; a leased one loses its lease. Answers who was."""
+    alive = tx.all("unended", ids_of(unique(ids)))
+    for about in alive:
+        discard(tx, about, "cancelled", actor=actor)
+    return [spelled(about[1]) for about in alive]
+
+
+def move(tx: Transaction, queue: str, to: str, actor: str, limit: int) -> int:
+    """Move up to `limit` waiting jobs to another queue; answers how many."""
+    rows = tx.all("waiting_in", queue, limit)
+    tx.run("move", numbers_of(row[0] for row in rows), to)
+    for row in rows:
+        tx.shift(queue, row[7], None)
+        tx.shift(to, None, row[7])
+    if rows:
+        tx.journal("queue.moved", queue=queue, actor=actor, text=f"{len(rows)} jobs to {to}")
+    return len(rows)
+
+
+def purge(tx: Transaction, queue: str, actor: str, limit: int) -> int:
+    """Discard up to `limit` waiting jobs of a queue with reason `purged`; answers how many."""
+    rows = tx.all("waiting_in", queue, limit)
+    for about in rows:
+        discard(tx, about, "purged", actor=actor)
+        tx.count(about[2], about[3], about[4], None, "purged")
+    return len(rows)
+
+
+def set_gate(tx: Transaction, gate: Gate, actor: str) -> Gate:
+    """Set a gate; answers what is in force."""
+    gate = msgspec.structs.replace(gate, changed_at=tx.now, actor=actor)
+    tx.run(
+        "set_gate", gate.kind, gate.key, gate.state, gate.reason, gate.until, gate.depth_limit, gate.changed_at, actor
+    )
+    limit = f", depth limit {gate.depth_limit:,}" if gate.depth_limit is not None else ""
+    queue = gate.key if gate.kind == "queue" else None
+    text = f"{gate.kind} {gate.key} {gate.state}{limit}"
+    tx.journal("gate.set", queue=queue, reason=gate.reason, actor=actor, text=text)
+    tx.wakes = True
+    return gate
+
+
+def prune(tx: Transaction, limit: int) -> int:
+    """Forget finished and discarded rows and closed letters whose time is over; answers how many."""
+    done = [row[0] for row in tx.all("forget_done", tx.now, limit)]
+    discarded = tx.all("forget_discarded", tx.now, limit - len(done))
+    for _, queue in discarded:
+        tx.shift(queue, State.DISCARDED, None)
+    over = [*done, *(row[0] for row in discarded)]
+    before = tx.now - tx.settings.closed_retention
+    over += [row[0] for row in tx.all("forget_letters", before, limit - len(over))]
+    _forget_failures(tx, over)
+    tx.run("forget_workers", tx.steady, tx.boot)
+    return len(over)
+
+
+def _forget_failures(tx: Transaction, ids: list[bytes]) -> None:
+    rows: list[Row] = tx.all("forget_failures", blobs_of(ids))
+    tx.many("forget_traceback", [(text,) for text in {row[0] for row in rows} if text is not None])

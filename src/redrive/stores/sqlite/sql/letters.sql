@@ -1,0 +1,58 @@
+-- name: open_letters_of
+-- In which groups these jobs' letters are counted.
+SELECT l.id, l.fingerprint FROM carray(?1) AS wanted JOIN letter AS l ON l.id = wanted.value WHERE l.state = 'open'
+
+-- name: put_letter
+-- A new letter, or one more death for the one there is.
+INSERT INTO letter (
+  id, task, queue, priority, state, reason, type, message, fingerprint, attempts, epochs, first_failed_at, failed_at,
+  host, worker, release
+) VALUES (
+  ?1, ?2, ?3, ?4, 'open', ?5, ?6, ?7, ?8, ?9, ?10,
+  coalesce((SELECT at FROM failure WHERE job = ?1 ORDER BY seq LIMIT 1), ?11), ?11, ?12, ?13, ?14
+)
+ON CONFLICT (id) DO UPDATE SET queue = excluded.queue, priority = excluded.priority, state = 'open',
+  reason = excluded.reason, type = excluded.type, message = excluded.message, fingerprint = excluded.fingerprint,
+  attempts = excluded.attempts, epochs = excluded.epochs, failed_at = excluded.failed_at, host = excluded.host,
+  worker = excluded.worker, release = excluded.release, ended_at = NULL, version = version + 1
+
+-- name: end_letter
+-- The letter of a job that has been redriven, or has ended otherwise than by dying.
+UPDATE letter SET state = ?2, ended_at = ?3, version = version + 1 WHERE id IN (SELECT value FROM carray(?1))
+
+-- name: join_group
+-- More letters of one cause; a closed group opens again.
+INSERT INTO letter_group (fingerprint, title, task, reason, type, count, first_seen, last_seen, sample)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+ON CONFLICT (fingerprint) DO UPDATE SET count = count + excluded.count,
+  last_seen = max(last_seen, excluded.last_seen), state = iif(state = 'closed', 'reopened', state)
+
+-- name: leave_group
+-- Letters that are not open any more.
+UPDATE letter_group SET count = count - ?2 WHERE fingerprint = ?1
+
+-- name: dead_jobs
+-- Which of these are dead.
+SELECT j.seq, j.id, j.queue, j.task, j.priority, j.epoch FROM carray(?1) AS wanted
+JOIN job AS j ON j.id = wanted.value WHERE j.state = 'dead'
+
+-- name: revive
+-- A new epoch, from zero.
+UPDATE job SET state = 'ready', epoch = epoch + 1, epoch_at = ?2, due_at = ?2, starts = 0, attempts = 0, crashes = 0,
+  losses = 0, suspect = 0, ended_at = NULL, end_reason = NULL, unknown_since = NULL
+WHERE seq IN (SELECT value FROM carray(?1))
+
+-- name: letter
+-- One letter.
+SELECT task, queue, priority, state, reason, type, message, fingerprint, attempts, epochs, first_failed_at, failed_at,
+  host, worker, release, version
+FROM letter WHERE id = ?
+
+-- name: groups
+-- Groups, most letters first.
+SELECT fingerprint, title, task, reason, type, count, first_seen, last_seen, sample, state
+FROM letter_group ORDER BY count DESC, fingerprint LIMIT ?
+
+-- name: letters_of_group
+-- A page of a group's open letters, oldest first.
+SELECT id FROM letter WHERE fingerprint = ?1 AND state = 'open' AND id > ?2 ORDER BY id LIMIT ?3

@@ -1,0 +1,163 @@
+"""Values as they stand in the file, and back: ids as 16 bytes, names as JSON lists, text that can be written."""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import apsw
+import msgspec
+
+from redrive.errors import UsageError
+from redrive.job import Job, State
+from redrive.letter import Failure
+
+Row = tuple[Any, ...]
+
+
+def packed(id: str) -> bytes:
+    """An id as its 16 bytes."""
+    blob = unpacked_or_none(id)
+    if blob is None:
+        raise UsageError(f"{id!r} is not an id: write a UUID such as 0199b2c4-7d1e-7c3a-9f52-3f6d5a1f01c2")
+    return blob
+
+
+def unpacked_or_none(id: str) -> bytes | None:
+    """The 16 bytes of an id, or None when it cannot be one."""
+    try:
+        blob = bytes.fromhex(id.replace("-", ""))
+    except ValueError:
+        return None
+    return blob if len(blob) == 16 else None
+
+
+def spelled(blob: bytes) -> str:
+    """An id as people write it."""
+    digits = blob.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def ids_of(ids: Iterable[str]) -> "apsw.CArrayBinding | None":
+    """Several ids as one parameter; what cannot be an id is left out, and None stands for nothing."""
+    return blobs_of([blob for blob in map(unpacked_or_none, ids) if blob is not None])
+
+
+def blobs_of(blobs: Sequence[bytes]) -> "apsw.CArrayBinding | None":
+    """Several byte strings as one parameter."""
+    return apsw.carray(tuple(blobs)) if blobs else None
+
+
+def numbers_of(numbers: Iterable[int]) -> "apsw.CArrayBinding | None":
+    """Several numbers as one parameter."""
+    found = array("q", numbers)
+    return apsw.carray(found) if found else None
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a JSON list."""
+    return msgspec.json.encode(names).decode()
+
+
+def names_in(text: str | None) -> tuple[str, ...]:
+    """The names in a JSON list."""
+    return msgspec.json.decode(text, type=tuple[str, ...]) if text else ()
+
+
+def writable(text: str) -> str:
+    """Text that SQLite can take: half a surrogate pair is spelled out, because the failure path cannot fail."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+    return text
+
+
+def job_row(job: Job, state: State, due_at: int, now: int, id: bytes) -> Row:
+    """The parameters of `add_job`."""
+    return (
+        id, job.task, job.payload, job.queue, job.priority, due_at, job.key, job.external_id, job.headers, job.batch,
+        job.item, job.parent, job.redrive, listed(job.needs) if job.needs else None, job.expires, job.release,
+        job.policy, job.created_at or now, job.wire_version, job.encoding, state.value, job.epoch,
+        job.epoch_at or now, job.payload_version, job.starts, job.attempts, job.crashes, job.losses, job.suspect,
+        job.fence,
+    )  # fmt: skip
+
+
+def job_of(row: Row) -> Job:
+    """A job from the columns after `seq`."""
+    return Job(
+        id=spelled(row[1]),
+        state=State(row[2]),
+        queue=row[3],
+        priority=row[4],
+        due_at=row[5],
+        fence=row[6],
+        starts=row[7],
+        attempts=row[8],
+        crashes=row[9],
+        losses=row[10],
+        suspect=row[11],
+        epoch=row[12],
+        epoch_at=row[13],
+        payload_version=row[14],
+        wire_version=row[15],
+        encoding=row[16],
+        created_at=row[17],
+        expires=row[18],
+        task=row[19],
+        key=row[20],
+        external_id=row[21],
+        batch=row[22],
+        item=row[23],
+        parent=row[24],
+        redrive=row[25],
+        release=row[26],
+        needs=names_in(row[27]) if row[27] else (),
+        headers=row[28],
+        policy=row[29],
+        payload=row[30],
+    )
+
+
+def hash_of(text: str) -> bytes:
+    """What a traceback is known by."""
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def failure_row(job: bytes, failure: Failure, traceback: bytes | None) -> Row:
+    """The parameters of `add_failure`."""
+    f = failure
+    return (
+        job, f.epoch, f.attempt, f.at, f.duration, f.reason, writable(f.type), writable(f.message), traceback,
+        f.fingerprint, writable(f.title), f.retryable, _writable(f.step), writable(f.host), f.process,
+        _writable(f.release), f.worker, _writable(f.cause), f.truncated,
+    )  # fmt: skip
+
+
+def failure_of(row: Row) -> Failure:
+    """A failure from the columns of `failures_of`."""
+    return Failure(
+        reason=row[0],
+        type=row[1],
+        message=row[2],
+        traceback=row[3],
+        fingerprint=row[4],
+        title=row[5],
+        retryable=bool(row[6]),
+        epoch=row[7],
+        attempt=row[8],
+        at=row[9],
+        duration=row[10],
+        step=row[11],
+        host=row[12],
+        process=row[13],
+        release=row[14],
+        worker=row[15],
+        cause=row[16],
+        truncated=bool(row[17]),
+    )
+
+
+def _writable(text: str | None) -> str | None:
+    return text if text is None else writable(text)

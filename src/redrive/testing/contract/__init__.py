@@ -1,0 +1,31 @@
+"""The contract suite: every rule that a store keeps, for the author of an engine to run.
+
+    class TestMyStore(StoreContract):
+        def make(self, place, clock, settings, boot):
+            return MyStore(place, clock=clock, settings=settings, boot=boot)
+
+`pytest.register_assert_rewrite("redrive.testing")` in your conftest.py makes failures tell what was compared.
+"""
+
+from redrive.testing.contract.adding import AddingRules
+from redrive.testing.contract.claiming import ClaimingRules
+from redrive.testing.contract.journal import JournalRules
+from redrive.testing.contract.letters import LetterRules
+from redrive.testing.contract.operating import OperatingRules
+from redrive.testing.contract.reading import ReadingRules
+from redrive.testing.contract.settling import LeaseRules, SettlingRules
+from redrive.testing.contract.workers import WorkerRules
+
+
+class StoreContract(
+    AddingRules,
+    ClaimingRules,
+    SettlingRules,
+    LeaseRules,
+    LetterRules,
+    OperatingRules,
+    ReadingRules,
+    WorkerRules,
+    JournalRules,
+):
+    """All rules; a subclass says how its store is made."""

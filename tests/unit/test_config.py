@@ -1,0 +1,225 @@
+"""Settings: layers, where values come from, and what wrong ones are told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from redrive.clock import SECOND
+from redrive.config import SETTINGS, Config, load
+from redrive.errors import ConfigError
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """An empty project folder with a home of its own beside it."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def settings(project: Path, *, flags: dict[str, Any] | None = None, **variables: str) -> Config:
+    return load(start=project, environ={"HOME": str(project.parent / "home"), **variables}, overrides=flags)
+
+
+def refused(project: Path, *, flags: dict[str, Any] | None = None, **variables: str) -> str:
+    with pytest.raises(ConfigError) as refusal:
+        settings(project, flags=flags, **variables)
+    return str(refusal.value)
+
+
+def write(project: Path, text: str, name: str = "redrive.toml") -> Path:
+    path = project / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_without_anything_every_setting_has_its_default(project: Path) -> None:
+    config = settings(project)
+    assert config.url == "sqlite:///redrive.db"
+    assert (config.worker.concurrency, config.worker.threads, config.worker.processes) == (20, 8, 1)
+    assert config.worker.lease == 30 * SECOND
+    assert config.payload_limit == 1024 * 1024
+    assert set(config.sources.values()) == {"default"}
+    assert set(config.sources) == {setting.key for setting in SETTINGS}
+
+
+def test_each_layer_overrides_the_one_before(project: Path) -> None:
+    user = write(
+        project.parent / "home",
+        "[worker]\nconcurrency = 1\nthreads = 1\npoll = 5\nlease = '1m'",
+        ".config/redrive/config.toml",
+    )
+    own = write(project, "[worker]\nconcurrency = 2\nthreads = 2\npoll = 2.5")
+    config = settings(
+        project, flags={"worker.concurrency": 4}, REDRIVE_WORKER__CONCURRENCY="3", REDRIVE_WORKER__THREADS="3"
+    )
+    worker = config.worker
+    assert (worker.concurrency, worker.threads, worker.poll, worker.lease) == (4, 3, 2_500_000, 60 * SECOND)
+    assert config.sources["worker.concurrency"] == "flag"
+    assert config.sources["worker.threads"] == "environment REDRIVE_WORKER__THREADS"
+    assert config.sources["worker.poll"] == str(own)
+    assert config.sources["worker.lease"] == str(user)
+    assert config.sources["worker.grace"] == "default"
+
+
+def test_the_user_file_stands_under_xdg_config_home(project: Path) -> None:
+    write(project.parent / "xdg", 'release = "from user"', "redrive/config.toml")
+    assert settings(project, XDG_CONFIG_HOME=str(project.parent / "xdg")).release == "from user"
+
+
+def test_the_nearest_project_file_upwards_is_read(project: Path) -> None:
+    write(project, 'release = "outer"')
+    inner = project / "a" / "b"
+    write(project / "a", '[tool.redrive]\nrelease = "inner"', "pyproject.toml")
+    inner.mkdir()
+    write(inner, '[project]\nname = "not ours"', "pyproject.toml")
+    assert settings(inner).release == "inner"
+    assert settings(project).release == "outer"
+
+
+def test_redrive_toml_wins_over_pyproject_in_the_same_folder(project: Path) -> None:
+    write(project, '[tool.redrive]\nrelease = "shared"', "pyproject.toml")
+    write(project, 'release = "own"')
+    assert settings(project).release == "own"
+
+
+def test_a_relative_sqlite_path_stands_beside_the_project_file(project: Path) -> None:
+    inner = project / "src"
+    inner.mkdir()
+    assert settings(inner).resolved_url == f"sqlite:///{inner}/redrive.db"
+    write(project, 'url = "sqlite:///data/jobs.db?force=1"')
+    assert settings(inner).resolved_url == f"sqlite:///{project}/data/jobs.db?force=1"
+
+
+@pytest.mark.parametrize("url", ["sqlite:////srv/jobs.db", "memory://", "postgresql://localhost/jobs"])
+def test_an_absolute_url_stays_as_it_is(project: Path, url: str) -> None:
+    assert settings(project, flags={"url": url}).resolved_url == url
+
+
+@pytest.mark.parametrize(
+    ("written", "micros"), [("30s", 30 * SECOND), ("90", 90 * SECOND), ("1m30s", 90 * SECOND), ("0.5", SECOND // 2)]
+)
+def test_durations_are_written_as_people_do(project: Path, written: str, micros: int) -> None:
+    assert settings(project, REDRIVE_WORKER__TIMEOUT=written).worker.timeout == micros
+
+
+@pytest.mark.parametrize(("written", "size"), [("2048", 2048), ("512 KiB", 524_288), ("2MB", 2_000_000)])
+def test_sizes_are_written_as_people_do(project: Path, written: str, size: int) -> None:
+    assert settings(project, REDRIVE_PAYLOAD_LIMIT=written).payload_limit == size
+
+
+def test_queues_are_a_table_a_list_or_a_text(project: Path) -> None:
+    write(project, "[worker]\nqueues = {email = 8, default = 2}")
+    assert settings(project).worker.queues == {"email": 8, "default": 2}
+    write(project, "[worker.queues]\nemail = 8")
+    assert settings(project).worker.queues == {"email": 8}
+    assert settings(project, flags={"worker.queues": ["email=4", "slow"]}).worker.queues == {"email": 4, "slow": None}
+    assert settings(project, REDRIVE_WORKER__QUEUES="email=3, slow").worker.queues == {"email": 3, "slow": None}
+
+
+def test_a_secret_is_read_from_a_file(project: Path) -> None:
+    secret = write(project, "postgresql://me:secret@db/jobs\n", "secret")
+    config = settings(project, REDRIVE_URL_FILE=str(secret))
+    assert config.url == "postgresql://me:secret@db/jobs"
+    assert config.sources["url"] == "environment REDRIVE_URL_FILE"
+
+
+def test_a_secret_both_plain_and_in_a_file_is_refused(project: Path) -> None:
+    assert "both set" in refused(project, REDRIVE_URL="memory://", REDRIVE_URL_FILE="/nowhere")
+    assert "cannot be read" in refused(project, REDRIVE_URL_FILE="/nowhere/at/all")
+
+
+def test_the_default_policy_and_named_ones_are_kept_apart(project: Path) -> None:
+    write(
+        project,
+        "[retry]\nmax_attempts = 5\n[retry.on]\ntimeout = 30\n"
+        "[retry.email]\nbackoff = 'linear'\non = {network = 'bury'}",
+    )
+    config = settings(project, REDRIVE_RETRY__EMAIL__MAX_ATTEMPTS="7", REDRIVE_RETRY__CAP="1m")
+    assert config.retry.default == {"max_attempts": 5, "on": {"timeout": 30}, "cap": "1m"}
+    assert config.retry.named == {"email": {"backoff": "linear", "on": {"network": "bury"}, "max_attempts": 7}}
+    assert config.sources["retry.email.max_attempts"] == "environment REDRIVE_RETRY__EMAIL__MAX_ATTEMPTS"
+
+
+def test_rules_on_reasons_are_kept_in_their_order(project: Path) -> None:
+    write(project, "[[reasons]]\nreason = 'timeout'\nmessage = 'too slow'\n[[reasons]]\nreason = 'network'")
+    assert [rule["reason"] for rule in settings(project).reasons] == ["timeout", "network"]
+
+
+def test_names_from_another_tools_environment_work(project: Path) -> None:
+    config = settings(project, MAX_RETRY_ATTEMPTS="4", RETRY_DELAY_SECONDS="5", LOG_LEVEL="WARN", WORKER_ID="w7")
+    assert config.retry.default == {"max_attempts": 4, "backoff": "fixed", "base": 5, "jitter": "none"}
+    assert (config.log.level, config.worker.id) == ("warning", "w7")
+    assert config.sources["retry.base"] == "environment RETRY_DELAY_SECONDS"
+    assert settings(project, LOG_LEVEL="error", REDRIVE_LOG__LEVEL="debug").log.level == "debug"
+
+
+def test_an_unknown_key_is_told_with_a_guess(project: Path) -> None:
+    path = write(project, "[worker]\nconcurency = 3")
+    assert refused(project) == f"unknown setting worker.concurency in {path}, did you mean worker.concurrency?"
+    path.unlink()
+    assert refused(project, REDRIVE_WORKER__CONCURENCY="3") == (
+        "unknown setting REDRIVE_WORKER__CONCURENCY in the environment, did you mean REDRIVE_WORKER__CONCURRENCY?"
+    )
+    assert "unknown setting warker.threads in flags" in refused(project, flags={"warker.threads": 3})
+    assert "unknown setting retry.a.b.c" in refused(project, flags={"retry": {"a": {"b": {"c": 1}}}})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"),
+    [
+        ("worker.concurrency", "many", "whole number of at least 1"),
+        ("worker.concurrency", 0, "whole number of at least 1"),
+        ("worker.concurrency", True, "whole number of at least 1"),
+        ("worker.lease", "soon", "write seconds (30)"),
+        ("worker.lease", -1, "write seconds (30)"),
+        ("worker.lease", "0s", "longer than zero"),
+        ("worker.queues", "email=x", "name=slots"),
+        ("worker.queues", 3, "queues with their slots"),
+        ("payload_limit", "big", "write bytes"),
+        ("payload_limit", True, "write bytes"),
+        ("log.format", "xml", "write one of text, json"),
+        ("url", "", "write a text"),
+        ("reasons", "timeout", "[[reasons]]"),
+        ("worker", 3, "unknown setting worker"),
+    ],
+)
+def test_a_wrong_value_names_its_key_and_what_to_write(project: Path, key: str, value: object, wanted: str) -> None:
+    message = refused(project, flags={key: value})
+    assert key in message
+    assert wanted in message
+
+
+def test_a_wrong_value_names_its_file(project: Path) -> None:
+    path = write(project, "[worker]\nthreads = 'x'")
+    assert refused(project) == f"worker.threads cannot be 'x' ({path}): write a whole number of at least 1"
+
+
+def test_a_heartbeat_as_long_as_the_lease_is_refused(project: Path) -> None:
+    assert "shorter than worker.lease" in refused(project, flags={"worker.lease": "10s"})
+
+
+def test_broken_toml_names_its_file(project: Path) -> None:
+    path = write(project, "worker = [")
+    assert refused(project).startswith(f"{path} is not valid TOML: ")
+
+
+def test_what_kubernetes_and_redrive_itself_put_there_is_no_setting(project: Path) -> None:
+    settings(
+        project,
+        REDRIVE_SERVICE_HOST="10.0.0.1",
+        REDRIVE_PORT="tcp://10.0.0.1:80",
+        REDRIVE_PORT_80_TCP_ADDR="10.0.0.1",
+        REDRIVE_SUPERVISED="1",
+        REDRIVE_FAILPOINT="settle.done",
+        REDRIVE_URL="",
+    )
+
+
+def test_every_setting_can_be_shown_and_read_back() -> None:
+    for setting in SETTINGS:
+        if setting.default not in (None, ()):
+            assert setting.reads.read(setting.shown(setting.default)) == setting.default, setting.key
+        assert setting.meaning

@@ -1,0 +1,43 @@
+"""Waiting in tests: for a condition, with a bound, and with a sentence when it does not come true."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+STEP = 0.005
+
+
+def until(condition: Callable[[], T], seconds: float = 10) -> T:
+    """The first true answer of the condition; fails the test when there is none within so many seconds."""
+    end = time.monotonic() + seconds
+    while not (answer := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(_late(condition, seconds, answer))
+        time.sleep(STEP)  # sleep: between two looks at a condition
+    return answer
+
+
+async def auntil(condition: Callable[[], Awaitable[T] | T], seconds: float = 10) -> T:
+    """As `until`, while the loop runs on; the condition may be a coroutine function."""
+    end = time.monotonic() + seconds
+    while not (answer := await _value(condition())):
+        if time.monotonic() > end:
+            raise AssertionError(_late(condition, seconds, answer))
+        await asyncio.sleep(STEP)  # sleep: between two looks at a condition
+    return answer
+
+
+async def _value(given: Awaitable[T] | T) -> T:
+    return await given if isinstance(given, Awaitable) else given
+
+
+def _late(condition: Callable[[], object], seconds: float, answer: object) -> str:
+    try:
+        said = inspect.getsource(condition).strip()
+    except (OSError, TypeError):
+        said = repr(condition)
+    return f"not true within {seconds:g}s (last answer: {answer!r}): {said}"
