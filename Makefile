@@ -10,7 +10,7 @@ LOCK = .venv/bin/uv pip compile pyproject.toml --universal --python-version 3.11
 ARGS =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench lock clean
+.PHONY: help demo test check bench docs lock clean
 
 help: ## print these lines
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
@@ -19,7 +19,7 @@ demo: .venv/.run ## install and see the product in half a minute (ARGS="--keep D
 	@$(PYTHON) -m redrive demo $(ARGS)
 
 test: .venv/.dev ## install what tests need and run everything (ARGS="-k words tests/flow" goes to pytest)
-	@$(PYTHON) -m pytest $(ARGS)
+	@$(PYTHON) -m pytest --numprocesses 4 --dist worksteal $(ARGS)
 
 check: .venv/.dev ## format, lint, types, layers, sizes
 	@.venv/bin/ruff format --check
@@ -30,6 +30,9 @@ check: .venv/.dev ## format, lint, types, layers, sizes
 
 bench: .venv/.run ## measure a drain against the reference loop and print the ratio
 	@$(PYTHON) -m benchmarks $(ARGS)
+
+docs: .venv/.dev ## write docs/reference from the code
+	@$(PYTHON) -m tools.reference
 
 lock: .venv/bin/python ## renew requirements/*.txt after a change in pyproject.toml (ARGS="--upgrade" for newer versions)
 	@$(PIP) install uv

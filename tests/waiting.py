@@ -3,8 +3,8 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -21,7 +21,15 @@ def until(condition: Callable[[], T], seconds: float = 10) -> T:
     return answer
 
 
-async def auntil(condition: Callable[[], Awaitable[T] | T], seconds: float = 10) -> T:
+@overload
+async def auntil(condition: Callable[[], Coroutine[Any, Any, T]], seconds: float = 10) -> T: ...
+
+
+@overload
+async def auntil(condition: Callable[[], T], seconds: float = 10) -> T: ...
+
+
+async def auntil(condition: Callable[[], Any], seconds: float = 10) -> Any:
     """As `until`, while the loop runs on; the condition may be a coroutine function."""
     end = time.monotonic() + seconds
     while not (answer := await _value(condition())):

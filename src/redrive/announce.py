@@ -23,7 +23,7 @@ def announce(events: Events, settlement: AnySettlement, now: int) -> None:
     limit = attempts_of(job)
     match settlement:
         case Done(duration=duration):
-            events.emit(name, job, attempt=job.attempts + 1, duration=duration)
+            events.emit(name, job, attempt=job.attempts + 1, duration=duration, note=settlement.note)
         case Retried(failure=failure, at=at):
             events.emit(name, job, failure=failure, limit=limit, delay=max(0, at - now), note=settlement.note)
         case Buried(failure=failure):

@@ -1,14 +1,13 @@
 """The app: the only place that turns a URL into a store; tasks, hooks and the verbs on them."""
 
-import importlib
+import difflib
 import random
-import sys
-import threading
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+
+import msgspec
 
 from redrive import job as jobs
 from redrive.backoff import span
@@ -16,26 +15,31 @@ from redrive.client import Client, Enqueued
 from redrive.clock import Clock, Duration, Random, SystemClock, micros
 from redrive.config import Config, load
 from redrive.context import current_context
-from redrive.errors import BadApp, ConfigError, UsageError
+from redrive.errors import ConfigError, UsageError
 from redrive.events import Event, Events
 from redrive.hooks import AttemptHook, EnqueueHook, Hooks, Lifespan
 from redrive.job import Job
+from redrive.logs import WARNINGS, log_event
 from redrive.options import Options
 from redrive.portal import portal
 from redrive.reasons import Rules, rules_from
 from redrive.retry import Retry, policy_from
 from redrive.store import Settings, Store
-from redrive.task import Isolation, P, R, Registry, Task, TaskOptions
+from redrive.task import Isolation, P, R, Registry, Task, TaskOptions, check_handler, default_name
 
 if TYPE_CHECKING:
     from redrive.worker import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 Classify = Callable[[BaseException], Any]
 
 
 class Redrive:
     """An app: tasks, and the store that their jobs live in. Opens nothing until it is used."""
+
+    importing: ClassVar[str | None] = None
+    """Set while a child process imports an app: why nothing may be enqueued or run meanwhile."""
 
     def __init__(
         self,
@@ -55,11 +59,16 @@ class Redrive:
         self._retry = retry
         self._release = release
         self._store = store
-        self._opening = threading.Lock()
+        self.in_child = False
+        """Whether this is the copy of the app in a child process that runs isolated jobs."""
+        self.isolates = True
+        """Whether child processes may be started at all; a test that replaces things in this process says no."""
         self.classify = classify
         self.clock: Clock = clock or SystemClock()
         self.random: Random = rng or random.Random()
         self.events = Events()
+        for event in WARNINGS:
+            self.events.subscribe(log_event, event)
         self.registry = Registry()
         self.hooks = Hooks(self.events, lifespan)
         self.client = Client(self)
@@ -72,9 +81,14 @@ class Redrive:
     @cached_property
     def config(self) -> Config:
         """The settings in force, read at first use."""
-        if self._given is not None:
-            return self._given
-        return load(overrides={"url": self._url} if self._url else None)
+        if self._given is None:
+            return load(overrides={"url": self._url} if self._url else None)
+        return msgspec.structs.replace(self._given, url=self._url) if self._url else self._given
+
+    @property
+    def is_open_to_settings(self) -> bool:
+        """Whether neither a URL nor settings stand in its code, so that they can come from outside."""
+        return self._given is None and self._url is None
 
     @property
     def release(self) -> str | None:
@@ -89,16 +103,40 @@ class Redrive:
     @property
     def store(self) -> Store:
         """The store; not necessarily open yet."""
-        with self._opening:
-            if self._store is None:
-                self._store = connect(self.config, self.clock)
-            return self._store
+        if self._store is None:
+            # No lock, which a fork could leave held: of two made at once one is dropped, and neither is open yet.
+            self._store = connect(self.config, self.clock)
+        return self._store
 
     async def opened(self) -> Store:
         """The store, open."""
         store = self.store
         await store.open()
         return store
+
+    @property
+    def forbidden(self) -> str | None:
+        """Why nothing can be enqueued from here, if so."""
+        if self.importing is not None:
+            return self.importing
+        if self.in_child and self.store.traits.shared == "process":
+            return (
+                f"a handler in a child process cannot enqueue to {self.store.url}, which lives in its parent; "
+                f"use a store that processes share, such as sqlite:///redrive.db"
+            )
+        return None
+
+    @contextmanager
+    def standing_in(self, store: Store, clock: Clock, rng: Random) -> Iterator[None]:
+        """For tests: this store, time and chance until the end, and handlers in this process alone."""
+        before = self._store, self.clock, self.random, self.isolates
+        self._store, self.clock, self.random, self.isolates = store, clock, rng, False
+        self.client.forget_looks()
+        try:
+            yield
+        finally:
+            self._store, self.clock, self.random, self.isolates = before
+            self.client.forget_looks()
 
     async def aclose(self) -> None:
         """Let go of the store; the next use opens it again."""
@@ -151,14 +189,15 @@ class Redrive:
 
     def task(self, *handlers: Any, **options: Any) -> Any:
         """Register a handler; works bare and with options."""
-        if handlers:
-            return self._registered(handlers[0], None, TaskOptions())
-        name = options.pop("name", None)
+        name = _name_of_task(options.pop("name", None))
         checked = _task_options(options)
+        if handlers:
+            return self._registered(handlers[0], name, checked)
         return lambda handler: self._registered(handler, name, checked)
 
     def _registered(self, function: Callable[P, R], name: str | None, options: TaskOptions) -> Task[P, R]:
-        task = Task(self, function, name or _default_name(function), options)
+        check_handler(function)
+        task = Task(self, function, name or default_name(function), options)
         self.registry.add(task)
         return task
 
@@ -201,11 +240,11 @@ class Redrive:
 
     def enqueue_many(self, source: Iterable[Job]) -> int:
         """Stream jobs into the store in bounded memory; answers how many were new."""
-        return portal.run(lambda: self.client.enqueue_many(source), "enqueue_many")
+        return self.client.enqueue_many(source)
 
     async def aenqueue_many(self, source: Iterable[Job] | AsyncIterable[Job]) -> int:
         """Stream jobs into the store in bounded memory; answers how many were new."""
-        return await self.client.enqueue_many(source)
+        return await self.client.aenqueue_many(source)
 
     def running_job(self) -> str | None:
         """The id of the job whose handler this code runs in."""
@@ -236,26 +275,47 @@ class Redrive:
         return portal.run(lambda: self.adrain(timeout), "drain")
 
 
-def _default_name(function: Callable[..., Any]) -> str:
-    module = function.__module__
-    if module == "__main__":
-        file = getattr(sys.modules["__main__"], "__file__", None)
-        module = Path(file).stem if file else "__main__"
-    return f"{module}.{function.__qualname__}".replace(".<locals>", "")
+_TASK_OPTIONS = ("name", "queue", "priority", "retry", "timeout", "isolation", "memory", "needs", "aliases", "expires")
+
+
+def _name_of_task(given: Any) -> str | None:
+    return None if given is None else _checked("name", given, jobs.name_of)
 
 
 def _task_options(given: dict[str, Any]) -> TaskOptions:
+    for name in given:
+        if name not in _TASK_OPTIONS:
+            guess = difflib.get_close_matches(name, _TASK_OPTIONS, 1)
+            hint = f", did you mean {guess[0]}?" if guess else f"; there are {', '.join(_TASK_OPTIONS)}"
+            raise UsageError(f"unknown task option {name!r}{hint}")
+    memory = memory_size(given.get("memory"))
+    isolation = _isolation(given.get("isolation"))
+    if memory is not None and isolation is None:
+        raise UsageError("memory= caps a child process: write isolation='process' beside it")
     return TaskOptions(
-        queue=given.get("queue", "default"),
+        queue=_checked("queue", given.get("queue", "default"), jobs.name_of),
         priority=jobs.priority_of(given.get("priority", 5)),
-        retry=given.get("retry"),
+        retry=_policy(given.get("retry")),
         timeout=_optional_duration("timeout", given.get("timeout")),
-        isolation=_isolation(given.get("isolation")),
-        memory=memory_size(given.get("memory")),
-        needs=jobs.names(given.get("needs", ())),
-        aliases=jobs.names(given.get("aliases", ())),
+        isolation=isolation,
+        memory=memory,
+        needs=_checked("needs", given.get("needs", ()), jobs.names),
+        aliases=_checked("aliases", given.get("aliases", ()), jobs.names),
         expires=_optional_duration("expires", given.get("expires")),
     )
+
+
+def _checked(option: str, value: Any, read: Callable[[Any], T]) -> T:
+    try:
+        return read(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"task option {option}={value!r} is wrong: {error}") from None
+
+
+def _policy(value: Any) -> Retry | str | None:
+    if value is None or isinstance(value, Retry | str):
+        return value
+    raise UsageError(f"retry={value!r} is no policy; write Retry({value!r}), or the name of one in the configuration")
 
 
 def _optional_duration(name: str, value: Duration | None) -> int | None:
@@ -273,17 +333,19 @@ _SIZES = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "kb": 1000, "mb": 1000**2
 
 def memory_size(value: int | str | None) -> int | None:
     """A size in bytes, or as people write it: `512MiB`."""
-    if value is None or isinstance(value, int):
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
-    text = value.strip().lower().replace(" ", "")
+    text = str(value).strip().lower().replace(" ", "")
     for unit, factor in _SIZES.items():
         number = text.removesuffix(unit)
-        if number != text and number.replace(".", "", 1).isdigit():
+        if number != text and number.replace(".", "", 1).isdigit() and float(number) > 0:
             return int(float(number) * factor)
     raise UsageError(f"memory={value!r} is not a size; write bytes or a text such as '512MiB'")
 
 
-# finding ------------------------------------------------------------------------------------------------------------
+# the store ------------------------------------------------------------------------------------------------------------
 
 
 def connect(config: Config, clock: Clock | None = None) -> Store:
@@ -306,60 +368,3 @@ def connect(config: Config, clock: Clock | None = None) -> Store:
 
             return MemoryStore(clock=clock or SystemClock(), settings=settings)
     raise ConfigError(f"there is no engine for {scheme}:// URLs here; write sqlite:///redrive.db or memory://")
-
-
-def find_app(reference: str | None, config: Config | None = None) -> Redrive:
-    """The app that `module:app`, `module` with one app in it, or `path/to/file.py[:app]` names."""
-    if not reference:
-        raise BadApp(
-            "no app was named; write `redrive worker module:app`, or set app under [redrive] in the project file"
-        )
-    module_name, _, attribute = reference.partition(":")
-    module = _imported(module_name)
-    app = getattr(module, attribute, None) if attribute else _only_app(module, module_name)
-    if not isinstance(app, Redrive):
-        raise BadApp(f"{module_name} has no app named {attribute!r}; it needs a line such as `{attribute} = Redrive()`")
-    if config is not None and app._given is None and app._url is None:
-        app.config = config
-    return app
-
-
-def _imported(name: str) -> ModuleType:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        return _from_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            raise BadApp(f"there is no module {name!r} in {here} or on the import path") from error
-        raise BadApp(f"module {name!r} cannot be imported: {error}") from error
-    except Exception as error:
-        raise BadApp(f"module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
-
-
-def _from_file(path: Path) -> ModuleType:
-    """A file run as a script is imported under its stem, its `if __name__ == "__main__"` part left out."""
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    return importlib.import_module(path.stem)
-
-
-def _only_app(module: ModuleType, name: str) -> Redrive:
-    found = {id(value): key for key, value in vars(module).items() if isinstance(value, Redrive)}
-    if len(found) != 1:
-        what = f"several apps ({', '.join(found.values())})" if found else "no app"
-        raise BadApp(f"{name} has {what} in it; write which one, as in `{name}:app`")
-    app: Redrive = getattr(module, next(iter(found.values())))
-    return app
-
-
-def reference_of(app: Redrive) -> str | None:
-    """How a child process can import this app; None when no module holds it."""
-    for name, module in list(sys.modules.items()):
-        for attribute, value in list(vars(module).items()) if isinstance(module, ModuleType) else ():
-            if value is app:
-                file = getattr(module, "__file__", None)
-                return f"{file}:{attribute}" if name == "__main__" and file else f"{name}:{attribute}"
-    return None

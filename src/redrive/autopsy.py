@@ -16,11 +16,12 @@ from typing import Any
 
 import msgspec
 
+from redrive.evidence import class_path, essence, is_a, leaves, look, members
 from redrive.fingerprint import fingerprint
 from redrive.job import Job
 from redrive.letter import Failure
-from redrive.reasons import RETRYABLE, Verdict, essence
-from redrive.redact import said, shortened, wellformed
+from redrive.reasons import RETRYABLE, Verdict
+from redrive.redact import class_name, said, shortened, wellformed
 
 MESSAGE_LIMIT = 8 * 1024
 TRACEBACK_LIMIT = 32 * 1024
@@ -29,6 +30,15 @@ FRAMES_FIRST = 15
 FRAMES_LAST = 25
 EXCEPTIONS_LIMIT = 24
 """So many exceptions of a chain or group are written out."""
+
+DEEPEST_INDENT = 40
+KINDS_LIMIT = 5
+
+# Past properties of the same name in somebody's class.
+_traceback = BaseException.__dict__["__traceback__"].__get__
+_cause_of = BaseException.__dict__["__cause__"].__get__
+_context_of = BaseException.__dict__["__context__"].__get__
+_is_suppressed = BaseException.__dict__["__suppress_context__"].__get__
 
 _OURS = f"{Path(__file__).parent}/"
 _LIBRARY = tuple({f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib")})
@@ -55,7 +65,7 @@ def examine(
     try:
         found = _found(error)
     except BaseException as second:  # noqa: BLE001  the failure path cannot fail: at worst a minimal row
-        found = _Found(_class_name(error), f"(could not be examined: {type(second).__name__})", None, "", True)
+        found = _Found(class_path(error), f"(could not be examined: {class_name(second)})", None, "", True)
     failure = minimal(
         verdict.reason,
         found.type,
@@ -133,16 +143,18 @@ def _found(error: BaseException) -> _Found:
     try:
         text.chain(error)
     except BaseException as second:  # noqa: BLE001  the rest of the record is worth more than its traceback
-        text.add(f"(the traceback could not be read: {type(second).__name__})\n")
+        text.add(f"(the traceback could not be read: {class_name(second)})\n")
         text.truncated = True
-    return _Found(_class_name(inner), said(inner), "".join(text.parts), _user_frame(inner), text.truncated)
+    return _Found(class_path(inner), _message(inner), "".join(text.parts), _user_frame(inner), text.truncated)
 
 
-def _class_name(error: BaseException) -> str:
-    cls = type(error)
-    name = str(type.__dict__["__qualname__"].__get__(cls))
-    module = cls.__dict__.get("__module__", "builtins")
-    return name if module == "builtins" or not isinstance(module, str) else f"{module}.{name}"
+def _message(error: BaseException) -> str:
+    """What it says; a group also says what it holds, because its own words are the same for every cause."""
+    if not is_a(error, BaseExceptionGroup):
+        return said(error)
+    kinds = sorted({class_path(one) for one in leaves(error)})
+    more = f", and {len(kinds) - KINDS_LIMIT} other types" if len(kinds) > KINDS_LIMIT else ""
+    return f"{shortened(said(error), MESSAGE_LIMIT)}: {', '.join(kinds[:KINDS_LIMIT])}{more}"
 
 
 @dataclass(slots=True)
@@ -167,7 +179,11 @@ class _Text:
 
     def chain(self, error: BaseException, indent: str = "") -> None:
         """The exception after those that led to it, oldest first."""
-        links = list(islice(_links(error, self.seen), self.exceptions))
+        links = list(islice(_links(error, self.seen), self.exceptions + 1))
+        if len(links) > self.exceptions:
+            _, joint = links.pop()
+            self.truncated = True
+            self.add(f"{indent}… earlier exceptions left out\n{_indented(joint, indent)}")
         for number, (one, joint) in enumerate(reversed(links)):
             self.one(one, indent)
             if number < len(links) - 1:
@@ -175,25 +191,25 @@ class _Text:
 
     def one(self, error: BaseException, indent: str) -> None:
         self.exceptions -= 1
-        if error.__traceback__ is not None:
+        traceback = _traceback(error)
+        if traceback is not None:
             self.add(f"{indent}Traceback (most recent call last):\n")
-            for line in _frames(error.__traceback__):
+            for line in _frames(traceback):
                 self.add(_indented(line, indent))
         self.add(_indented(_last_line(error), indent))
-        if isinstance(error, BaseExceptionGroup):
+        if is_a(error, BaseExceptionGroup):
             self.members(error, f"{indent}    ")
 
     def members(self, group: BaseExceptionGroup[Any], indent: str) -> None:
+        inside = members(group)
         shown = 0
-        for shown, one in enumerate(group.exceptions, 1):
-            if self.exceptions <= 0 or self.left <= 0 or len(indent) > 40:
-                shown -= 1
-                break
-            self.add(f"{indent}---------------- {shown} of {len(group.exceptions)} ----------------\n")
-            self.chain(one, indent)
-        if shown < len(group.exceptions):
+        while shown < len(inside) and self.exceptions > 0 and self.left > 0 and len(indent) <= DEEPEST_INDENT:
+            shown += 1
+            self.add(f"{indent}---------------- {shown} of {len(inside)} ----------------\n")
+            self.chain(inside[shown - 1], indent)
+        if shown < len(inside):
             self.truncated = True
-            self.add(f"{indent}… {len(group.exceptions) - shown} more exceptions\n")
+            self.add(f"{indent}… {len(inside) - shown} more exceptions\n")
 
 
 def _links(error: BaseException, seen: set[int]) -> Iterator[tuple[BaseException, str]]:
@@ -203,10 +219,11 @@ def _links(error: BaseException, seen: set[int]) -> Iterator[tuple[BaseException
     while one is not None and id(one) not in seen:
         seen.add(id(one))
         yield one, joint
-        if one.__cause__ is not None:
-            one, joint = one.__cause__, _CAUSE
+        cause = _cause_of(one)
+        if cause is not None:
+            one, joint = cause, _CAUSE
         else:
-            one, joint = (None if one.__suppress_context__ else one.__context__), _CONTEXT
+            one, joint = (None if _is_suppressed(one) else _context_of(one)), _CONTEXT
 
 
 def _indented(text: str, indent: str) -> str:
@@ -214,8 +231,8 @@ def _indented(text: str, indent: str) -> str:
 
 
 def _last_line(error: BaseException) -> str:
-    name, message = _class_name(error), shortened(said(error), 2048)
-    notes = getattr(error, "__notes__", None)
+    name, message = class_path(error), shortened(said(error), 2048)
+    notes = look(error, "__notes__")
     kept = notes[:8] if isinstance(notes, list) else []
     noted = "".join(f"{shortened(note, 512)}\n" for note in kept if isinstance(note, str))
     return f"{shortened(name, TYPE_LIMIT)}{': ' if message else ''}{message}\n{noted}"
@@ -266,7 +283,7 @@ def _foreign(filename: str) -> bool:
 def _user_frame(error: BaseException) -> str:
     """The last frame in the user's own code, else the last of all, as `module:function`: the same on every host."""
     found = ""
-    one = error.__traceback__
+    one = _traceback(error)
     while one is not None:
         frame = one.tb_frame
         if not found or not _foreign(frame.f_code.co_filename):

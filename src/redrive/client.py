@@ -1,19 +1,32 @@
 """Enqueueing: build -> admit -> add -> wake. Concurrent calls share one transaction, and so one commit."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+import time
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from redrive import job as jobs
-from redrive.clock import Duration, micros, spoken
-from redrive.errors import JobFailed, NotFound, NotReady, QueueFull, StoreUnavailable, UsageError
-from redrive.job import Job, State, decode, new_id
+from redrive import results
+from redrive.clock import SECOND, Duration, micros, moment, spoken
+from redrive.errors import (
+    JobFailed,
+    NotFound,
+    NotReady,
+    QueueFull,
+    RedriveError,
+    StoreError,
+    StoreUnavailable,
+    UsageError,
+)
+from redrive.job import Job, State, new_id
 from redrive.options import Options
 from redrive.portal import portal
 from redrive.retry import encode_limits
-from redrive.store import Accepted, Added, Existing, Record, Refused
+from redrive.store import Accepted, Added, Existing, Record, Refused, Store
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -21,10 +34,13 @@ if TYPE_CHECKING:
 
 BATCH = 1_000
 BATCH_BYTES = 4 * 1024 * 1024
-ADD_TRIES = 3
-UNSERVED_EVERY = 60_000_000
+ADD_RESTS = (0.0, 0.1, 0.4)
+"""After an unknown outcome an addition is tried again after these many seconds."""
 
-T = TypeVar("T")
+ADD_PATIENCE = 5.0
+"""Not again, though, when it took longer than this to learn nothing."""
+
+UNSERVED_EVERY = 60_000_000
 
 
 class Enqueued:
@@ -32,13 +48,15 @@ class Enqueued:
 
     __slots__ = ("_client", "created", "id", "queue", "state", "task")
 
-    def __init__(self, client: "Client", job: Job, added: Added) -> None:
+    def __init__(self, client: "Client", job: Job, added: Accepted | Existing) -> None:
         self._client = client
         self.task = job.task
         self.queue = job.queue
+        self.id = added.id
         self.created = isinstance(added, Accepted)
-        self.id = job.id if isinstance(added, Refused) else added.id
-        self.state: str = added.state if isinstance(added, Existing) else State.READY
+        """False when a job with this id or key was there already: then this is that job."""
+        self.state: str = added.state if isinstance(added, Existing) else _first_state(job, client.now())
+        """Its state when this call returned."""
 
     def __repr__(self) -> str:
         return f"<job {self.id[-8:]} {self.task} {'created' if self.created else 'existing'}>"
@@ -53,11 +71,15 @@ class Enqueued:
 
     def wait(self, timeout: Duration | None = None) -> Any:
         """The result as soon as there is one; NotReady after `timeout`."""
-        return portal.run(lambda: self.await_(timeout), "wait")
+        return portal.run(lambda: self.await_(timeout), "wait", "await_")
 
     async def await_(self, timeout: Duration | None = None) -> Any:
-        """The result as soon as there is one; NotReady after `timeout`."""
+        """The asynchronous `wait`; `a` and `wait` make a keyword, hence the underscore."""
         return await self._client.await_outcome(self.id, timeout)
+
+
+def _first_state(job: Job, now: int) -> State:
+    return State.SCHEDULED if job.due_at > now else State.READY
 
 
 class Client:
@@ -73,9 +95,12 @@ class Client:
 
     def build(self, task: "Task[..., Any] | str", payload: Any, options: Options) -> Job:
         """A job out of a task, its payload and what the caller said about it."""
+        if self._app.forbidden:
+            raise UsageError(self._app.forbidden)
         known = self._app.registry.get(task) if isinstance(task, str) else task
         said = known.options if known else None
         now = self._app.clock.now()
+        due_at = options.at or (now + options.delay if options.delay else 0)
         expires = options.expires if options.expires is not None else (said.expires if said else None)
         return Job(
             id=options.id or new_id(),
@@ -83,7 +108,8 @@ class Client:
             payload=jobs.encode(payload, limit=self._app.config.payload_limit),
             queue=options.queue or (said.queue if said else "default"),
             priority=options.priority if options.priority is not None else (said.priority if said else 5),
-            due_at=options.at or (now + options.delay if options.delay else 0),
+            due_at=due_at,
+            epoch_at=due_at if due_at > now else 0,  # `within` counts from when it may first run
             key=options.key,
             external_id=options.external_id,
             headers=options.headers,
@@ -107,8 +133,13 @@ class Client:
         if task is None:
             return None
         if task.name not in self._limits:
-            self._limits[task.name] = encode_limits(task.policy.limits(timeout=task.options.timeout))
+            limits = msgspec.structs.replace(task.policy.limits(), timeout=task.options.timeout)
+            self._limits[task.name] = encode_limits(limits)
         return self._limits[task.name]
+
+    def now(self) -> int:
+        """What the app's clock says."""
+        return self._app.clock.now()
 
     # add ------------------------------------------------------------------------------------------------------------
 
@@ -121,27 +152,54 @@ class Client:
         added = await self._app.hooks.around_enqueue(job, self._gather)
         if isinstance(added, Refused):
             raise QueueFull(f"queue {job.queue!r} did not accept the job: {added.why}", retry_after=added.retry_after)
+        if not isinstance(added, Accepted | Existing):
+            raise UsageError(f"a hook around enqueue returned {added!r}; it must return what `await add(job)` answered")
         return Enqueued(self, job, added)
 
-    async def enqueue_many(self, source: Iterable[Job] | AsyncIterable[Job]) -> int:
-        """Stream jobs into the store in batches; answers how many were new."""
-        created = 0
-        async for batch in _batches(source):
-            created += await self._add_batch(batch)
-        return created
+    def enqueue_many(self, source: Iterable[Job]) -> int:
+        """Stream jobs into the store in batches; the source is read in the caller's own thread."""
+        portal.refuse_inside_a_loop("enqueue_many")
+        if isinstance(source, AsyncIterable):
+            raise UsageError("enqueue_many reads a plain iterable; for an asynchronous one use aenqueue_many")
+        batch, created = _Batch(), 0
 
-    async def _add_batch(self, batch: list[Job]) -> int:
+        def added() -> int:
+            return portal.run(lambda: self._add_batch(batch.taken(), created), "enqueue_many")
+
+        for job in source:
+            if batch.add(job):
+                created += added()
+        return created + added()
+
+    async def aenqueue_many(self, source: Iterable[Job] | AsyncIterable[Job]) -> int:
+        """Stream jobs into the store in batches; answers how many were new."""
+        batch, created = _Batch(), 0
+        if isinstance(source, AsyncIterable):
+            async for job in source:
+                if batch.add(job):
+                    created += await self._add_batch(batch.taken(), created)
+        else:
+            for job in source:
+                if batch.add(job):
+                    created += await self._add_batch(batch.taken(), created)
+        return created + await self._add_batch(batch.taken(), created)
+
+    async def _add_batch(self, batch: list[Job], before: int) -> int:
+        if not batch:
+            return 0
         if self._app.hooks.has_around_enqueue:
             answers = await asyncio.gather(*(self._app.hooks.around_enqueue(job, self._gather) for job in batch))
         else:
             answers = await self._add(batch)
+        created = sum(isinstance(added, Accepted) for added in answers)
         for job, added in zip(batch, answers, strict=True):
             if isinstance(added, Refused):
                 raise QueueFull(
-                    f"queue {job.queue!r} did not accept job {job.short} and those after it: {added.why}",
+                    f"queue {job.queue!r} did not accept job {job.short}: {added.why}; "
+                    f"{before + created:,} jobs of this call were added, the rest was not",
                     retry_after=added.retry_after,
                 )
-        return sum(isinstance(added, Accepted) for added in answers)
+        return created
 
     async def _gather(self, job: Job) -> Added:
         loop = asyncio.get_running_loop()
@@ -151,36 +209,34 @@ class Client:
         return await gatherer.add(job)
 
     async def _add(self, batch: list[Job]) -> list[Added]:
-        """Add with the same ids again when the outcome of a try is unknown: one job results."""
+        """Add, tell, warn."""
         store = await self._app.opened()
-        for left in range(ADD_TRIES - 1, -1, -1):
-            try:
-                answers = await store.jobs.add(batch)
-                break
-            except StoreUnavailable:
-                if not left:
-                    raise
-        self._tell(batch, answers)
-        await self._warn_if_unserved({job.queue for job in batch})
-        return answers
-
-    def _tell(self, batch: list[Job], answers: list[Added]) -> None:
+        answers = await _added(store, batch)
         if self._app.events.wanted("job.enqueued"):
             for job, added in zip(batch, answers, strict=True):
                 if isinstance(added, Accepted):
                     self._app.events.emit("job.enqueued", job)
+        await self._warn_if_unserved(store, {job.queue for job in batch})
+        return answers
 
-    async def _warn_if_unserved(self, queues: set[str]) -> None:
+    async def _warn_if_unserved(self, store: Store, queues: set[str]) -> None:
         """Look once a minute and queue whether any worker serves it."""
         now = self._app.clock.steady()
         due = [queue for queue in queues if now - self._looked_at.get(queue, -UNSERVED_EVERY) >= UNSERVED_EVERY]
         if not due:
             return
         self._looked_at.update(dict.fromkeys(due, now))
-        workers = await (await self._app.opened()).workers.find()
+        try:
+            workers = await store.workers.find()
+        except StoreError:  # the jobs are added; that nobody could be asked about workers is no reason to fail
+            return
         for queue in due:
             if not any(not worker.queues or queue in worker.queues for worker in workers):
                 self._app.events.emit("queue.unserved", queue=queue)
+
+    def forget_looks(self) -> None:
+        """Another store, another clock: whether its queues are served is to be looked at anew."""
+        self._looked_at.clear()
 
     # results --------------------------------------------------------------------------------------------------------
 
@@ -196,23 +252,23 @@ class Client:
     def outcome(self, id: str, record: Record) -> Any:
         """The result in a record, or why there is none."""
         if record.finished is not None:
-            return decode(record.finished.result) if record.finished.result else None
+            return results.opened(record.finished.result, id[-8:])
         if record.job is not None and record.job.state in (State.DEAD, State.DISCARDED):
-            last = record.failures[-1] if record.failures else None
+            last = record.failures[-1] if record.failures and record.job.state == State.DEAD else None
             why = f"{last.type}: {last.message}" if last else (record.end_reason or "no reason was given")
             raise JobFailed(f"job {id[-8:]} is {record.job.state}: {why}; see `redrive jobs show {id[-8:]}`")
         state = record.job.state if record.job else "unknown"
-        raise NotReady(f"job {id[-8:]} is {state}; wait for it with wait(timeout=…)")
+        raise NotReady(f"job {id[-8:]} is {state} and has no result yet; wait for it with wait(timeout=…)")
 
     async def await_outcome(self, id: str, timeout: Duration | None) -> Any:
         """Look until the job has ended; each look rests a little longer, up to a quarter of a second."""
         rest = 0.005
-        until = None if timeout is None else self._app.clock.steady() + micros(timeout)
+        until = None if timeout is None else time.monotonic() + micros(timeout) / SECOND
         while True:
             try:
                 return self.outcome(id, await self.record(id))
             except NotReady:
-                if until is not None and self._app.clock.steady() >= until:
+                if until is not None and time.monotonic() >= until:
                     raise
             await asyncio.sleep(rest)
             rest = min(rest * 1.5, 0.25)
@@ -245,6 +301,10 @@ class _Gatherer:
         try:
             answers = await self._send([job for job, _ in batch])
         except BaseException as error:  # noqa: BLE001 - whatever it is belongs to those who wait
+            if len(batch) > 1 and isinstance(error, Exception) and not isinstance(error, RedriveError):
+                for one in batch:  # one of them is what the store choked on; the others are not to suffer for it
+                    await self._send_batch([one])
+                return
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
@@ -254,31 +314,43 @@ class _Gatherer:
                 future.set_result(added)
 
 
-async def _batches(source: Iterable[Job] | AsyncIterable[Job]) -> AsyncIterator[list[Job]]:
-    """Batches bounded in number and in bytes."""
-    batch: list[Job] = []
-    size = 0
-    async for job in _each(source):
+class _Batch:
+    """Jobs on their way, bounded in number and in bytes."""
+
+    def __init__(self) -> None:
+        self._jobs: list[Job] = []
+        self._size = 0
+
+    def add(self, job: Job) -> bool:
+        """One more; whether that was enough."""
         if not isinstance(job, Job):
             raise UsageError(f"enqueue_many takes jobs made by task.job(…), not {type(job).__name__}")
-        batch.append(job)
-        size += len(job.payload)
-        if len(batch) >= BATCH or size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+        self._jobs.append(job)
+        self._size += len(job.payload)
+        return len(self._jobs) >= BATCH or self._size >= BATCH_BYTES
+
+    def taken(self) -> list[Job]:
+        jobs, self._jobs, self._size = self._jobs, [], 0
+        return jobs
 
 
-async def _each(source: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:
-    if isinstance(source, AsyncIterable):
-        async for item in source:
-            yield item
-        return
-    for number, item in enumerate(source):
-        yield item
-        if number % BATCH == BATCH - 1:
-            await asyncio.sleep(0)
+async def _added(store: Store, batch: list[Job]) -> list[Added]:
+    """Add with the same ids again when the outcome of a try is unknown: one job results."""
+    began = time.monotonic()
+    for number, rest in enumerate(ADD_RESTS):
+        try:
+            answers = await store.jobs.add(batch)
+            return answers if number == 0 else [_ours(job, added) for job, added in zip(batch, answers, strict=True)]
+        except StoreUnavailable:
+            if time.monotonic() - began > ADD_PATIENCE:
+                raise
+        await asyncio.sleep(rest)
+    return [_ours(job, added) for job, added in zip(batch, await store.jobs.add(batch), strict=True)]
+
+
+def _ours(job: Job, added: Added) -> Added:
+    """What an earlier try of this very call has added was made by this call."""
+    return Accepted(job.id) if isinstance(added, Existing) and added.id == job.id else added
 
 
 def _expiry(expires: int | datetime | None, now: int) -> int | None:
@@ -286,6 +358,6 @@ def _expiry(expires: int | datetime | None, now: int) -> int | None:
         case None:
             return None
         case datetime():
-            return round(expires.timestamp() * 1_000_000)
+            return moment(expires)
         case _:
             return now + expires

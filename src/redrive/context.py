@@ -49,7 +49,10 @@ class Context:
 
     def extend(self, duration: Duration) -> None:
         """Move the deadline to this long from now."""
-        self._extend(micros(duration))
+        length = micros(duration)
+        if length <= 0:
+            raise UsageError(f"extend({duration!r}) would end this attempt at once; say how long it may still take")
+        self._extend(length)
 
 
 current_context: ContextVar[Context | None] = ContextVar("redrive_current", default=None)

@@ -1,6 +1,7 @@
 """Runs all there is to run, for tests: retries included, a manual clock moved on to when the next one is due."""
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from redrive.clock import SECOND, ManualClock
@@ -12,31 +13,47 @@ if TYPE_CHECKING:
     from redrive.app import Redrive
 
 LOOK = 0.01
+WAITING = (State.SCHEDULED, State.READY, State.LEASED)
 
 
 async def drain(app: "Redrive", timeout: int) -> int:
-    """Work until no job is ready, leased or scheduled; answers how many attempts ended well or for good."""
+    """Work until no job is ready, leased or scheduled; answers how many were done or buried."""
+    end = _Ending(app, time.monotonic() + timeout / SECOND)
+    worker = app.worker(burst=True)
+    worker.idle, worker.watched = end.reached, False
     try:
         async with asyncio.timeout(timeout / SECOND):
-            return await _drain(app)
+            await worker.run()
     except TimeoutError:
-        depths = await (await app.opened()).jobs.depth()
-        left = ", ".join(f"{d.queue}: {d.ready + d.leased + d.scheduled}" for d in depths)
-        raise NotReady(f"jobs are left after {timeout / SECOND:g}s ({left}); give drain a longer timeout") from None
+        raise await end.not_reached(timeout) from None
+    if end.overdue:
+        raise await end.not_reached(timeout)
+    return worker.done + worker.failed
 
 
-async def _drain(app: "Redrive") -> int:
-    store = await app.opened()
-    ran = 0
-    while True:
-        worker = app.worker(burst=True)
-        await worker.run()
-        ran += worker.done + worker.failed
-        waiting = await store.jobs.find(JobQuery(states=(State.SCHEDULED,), limit=1_000))
-        if not waiting and not await store.jobs.find(JobQuery(states=(State.READY, State.LEASED), limit=1)):
-            return ran
-        due = min((listed.at for listed in waiting), default=app.clock.now())
-        if isinstance(app.clock, ManualClock):
-            app.clock.advance(max(0, due - app.clock.now()) / SECOND)
-        else:
-            await asyncio.sleep(max(LOOK, (due - app.clock.now()) / SECOND))
+class _Ending:
+    """Whether there is anything left, asked whenever a worker has nothing to do."""
+
+    def __init__(self, app: "Redrive", until: float) -> None:
+        self._app = app
+        self._until = until
+        self.overdue = False
+
+    async def reached(self, next_due: int | None) -> bool:
+        """Nothing is left; if something is due later, let the time pass until then."""
+        store, clock = await self._app.opened(), self._app.clock
+        if not await store.jobs.find(JobQuery(states=WAITING, limit=1)):
+            return True
+        self.overdue = time.monotonic() >= self._until
+        rest = LOOK if next_due is None else max(0, next_due - clock.now()) / SECOND
+        if isinstance(clock, ManualClock) and next_due is not None:
+            clock.advance(rest)
+        elif not self.overdue:
+            await asyncio.sleep(min(max(rest, LOOK), max(LOOK, self._until - time.monotonic())))
+        return self.overdue
+
+    async def not_reached(self, timeout: int) -> NotReady:
+        """What is left."""
+        depths = await (await self._app.opened()).jobs.depth()
+        left = ", ".join(f"{d.queue}: {n}" for d in depths if (n := d.ready + d.leased + d.scheduled))
+        return NotReady(f"jobs are left after {timeout / SECOND:g}s ({left}); give drain a longer timeout")

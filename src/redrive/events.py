@@ -11,25 +11,35 @@ from typing import Any
 
 from redrive.job import Job
 
+
+class Kind:
+    """What an event means, and the names of its fields."""
+
+    def __init__(self, meaning: str, fields: str = "") -> None:
+        self.meaning = meaning
+        self.fields = tuple(fields.split())
+
+
 EVENTS = {
-    "job.enqueued": "a job was accepted",
-    "job.started": "an attempt begins",
-    "job.succeeded": "the job is done",
-    "job.retried": "an attempt failed and another will follow",
-    "job.snoozed": "the handler asked to be run later",
-    "job.buried": "the job was given up on and is a dead letter now",
-    "job.discarded": "the job was ended on purpose without success",
-    "job.released": "the job was given back without spending an attempt",
-    "job.late": "an attempt ended after its lease was lost; nothing was changed",
-    "queue.unserved": "a job was added to a queue that no worker serves",
-    "worker.started": "a worker is ready to claim",
-    "worker.draining": "a worker claims nothing more and finishes what it has",
-    "worker.stopped": "a worker has left",
-    "worker.stuck": "a handler outlived its deadline in a thread and keeps its slot",
-    "worker.recycled": "a worker ends because half its slots are stuck",
-    "worker.lost": "another worker of this host is gone; its jobs were taken over",
-    "store.unavailable": "the store does not answer; the worker waits for it",
-    "store.returned": "the store answers again",
+    "job.enqueued": Kind("a job was accepted"),
+    "job.started": Kind("an attempt begins", "attempt limit"),
+    "job.succeeded": Kind("the job is done", "attempt duration note"),
+    "job.retried": Kind("an attempt failed and another will follow", "failure limit delay note"),
+    "job.snoozed": Kind("the handler asked to be run later", "delay why"),
+    "job.buried": Kind("the job was given up on and is a dead letter now", "failure limit why note"),
+    "job.discarded": Kind("the job was ended on purpose without success", "reason why"),
+    "job.released": Kind("the job was given back without spending an attempt", "delay why"),
+    "job.late": Kind("an attempt ended after its lease was lost; nothing was changed"),
+    "queue.unserved": Kind("a job was added to a queue that no worker serves", "queue"),
+    "worker.started": Kind("a worker is ready to claim", "worker store_url durable queues slots tasks pid"),
+    "worker.draining": Kind("a worker claims nothing more and finishes what it has", "worker running"),
+    "worker.stopped": Kind("a worker has left", "worker done failed"),
+    "worker.stuck": Kind("a handler outlived its deadline in a thread and keeps its slot", "worker stuck slots"),
+    "worker.recycled": Kind("a worker ends because half its slots are stuck", "worker stuck"),
+    "worker.fault": Kind("something in the worker itself went wrong; it goes on", "worker error"),
+    "worker.lost": Kind("another worker of this host is gone; its jobs were taken over", "worker cause jobs"),
+    "store.unavailable": Kind("the store does not answer; the worker waits for it", "error"),
+    "store.returned": Kind("the store answers again"),
 }
 """Every event by name; the reference lists them from here."""
 
@@ -54,11 +64,20 @@ class Events:
         self._by_name: dict[str, list[Subscriber]] = {}
 
     def subscribe(self, subscriber: Subscriber, name: str | None = None) -> None:
-        """Call `subscriber` for events of this name, or for all."""
+        """Call `subscriber` for events of this name, or for all; once for each, however often it subscribes."""
+        if subscriber in self._all:
+            return
         if name is None:
-            self._all.append(subscriber)
-        else:
-            self._by_name.setdefault(name, []).append(subscriber)
+            self.forget(subscriber)
+        subscribers = self._all if name is None else self._by_name.setdefault(name, [])
+        if subscriber not in subscribers:
+            subscribers.append(subscriber)
+
+    def forget(self, subscriber: Subscriber) -> None:
+        """Tell this one nothing more."""
+        for subscribers in (self._all, *self._by_name.values()):
+            subscribers[:] = [other for other in subscribers if other != subscriber]
+        self._by_name = {name: subscribers for name, subscribers in self._by_name.items() if subscribers}
 
     def silence(self) -> None:
         """Tell nobody anything: a child process leaves that to its parent."""

@@ -1,7 +1,8 @@
 """Which failures have the same cause: task, exception type, the user's own frame, and the message without its details.
 
 What differs from job to job (ids, numbers, paths, quoted values, addresses, times) is replaced; what tells causes apart
-(words, host names, HTTP status, errno, exit codes) stays.
+(words, host names, HTTP status, errno, exit codes) stays. Whether an id looks like a number, hex digits or a UUID, and
+how many there are in a row, may differ from job to job too.
 """
 
 import re
@@ -18,6 +19,9 @@ _DATE = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)?(?: ?(?:Z|U
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?![\d:])"
 _IPV4 = r"\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.]\w)"
 _IPV6 = rf"(?:{_HEX}{{0,4}}:){{2,7}}{_HEX}{{0,4}}(?![\w:])"
+_PART = r"[\w.@%+=~-]++"
+_ABSOLUTE = rf"(?:~|\.\.?)?(?:/{_PART})+/?"
+_RELATIVE = rf"[\w.-]{{1,255}}(?:(?:/{_PART}){{2,}}/?|/[\w@%+=~-]{{0,255}}\.{_PART})"  # I/O and and/or are none
 _CODED = r"http(?:/\d(?:\.\d)?)?(?: error)?|status(?:[ _]code)?|exit (?:code|status)|errno|signal|code"
 _DETAIL_PATTERNS = (
     rf"(?P<kept>\b(?:{_CODED})[ :=]{{0,3}}\d{{1,3}}(?![\w.]\w)|(?<!\w)['\"][1-5]\d\d [a-z][a-z -]{{1,40}}['\"])",
@@ -27,13 +31,14 @@ _DETAIL_PATTERNS = (
     rf"(?P<time>(?<![\d:])(?:{_DATE}|{_CLOCK}))",
     rf"(?P<ip>(?<![\w.:])(?:{_IPV4}|{_IPV6}))",
     r"(?P<text>(?<!\w)(?:\"[^\"]*+\"|'(?:[^'\\]|\\.|'(?=\w))*+'(?!\w)|`[^`]*+`|“[^”]*+”|«[^»]*+»))",
-    r"(?P<path>(?<![\w/.~-])(?:[A-Za-z]:\\[^\s:*?\"<>|]++|(?:~|[\w.-]{1,255})?(?:/[\w.@%+=~-]++)+/?))",
-    rf"(?P<hex>\b0[xX]{_HEX}+\b|(?<!\w)(?=[a-fA-F]*\d){_HEX}{{8,}}(?!\w))",
+    rf"(?P<path>(?<![\w/.~-])(?:[A-Za-z]:\\[^\s:*?\"<>|]++|{_ABSOLUTE}|{_RELATIVE}))",
+    rf"(?P<hex>\b0[xX]{_HEX}+\b|(?<!\w)(?=[a-fA-F]*\d)(?=\d*[a-fA-F]){_HEX}{{8,}}(?!\w))",
     r"(?P<n>(?<![\w.])[+-]?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?(?:%|[A-Za-zµ]{1,3})?(?!\w))",
-    r"(?P<id>(?<!\w)[A-Za-z_]*\d\w*+(?:-\w*\d\w*+)*)",
+    r"(?P<id>(?<!\w)[^\W\d]*\d\w*+(?:-\w*\d\w*+)*)",
 )
 _DETAILS = re.compile("|".join(_DETAIL_PATTERNS), re.IGNORECASE)
 _REPEATED = re.compile(r"(<\w{1,5}>)(?:[,;]?\s?\1)+")
+_ANY_ID = re.compile(r"<(?:uuid|hex|id)>")
 _DIGITS = re.compile(r"\d+")
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
@@ -46,7 +51,8 @@ def fingerprint(task: str, type: str, frame: str, message: str) -> tuple[str, st
 @lru_cache(maxsize=4096)
 def _fingerprint(task: str, type: str, frame: str, message: str) -> tuple[str, str]:
     general = normalised(message)
-    identity = "\0".join((task, type, frame, general)).encode("utf-8", "replace")
+    cause = _REPEATED.sub(r"\1", _ANY_ID.sub("<n>", general).replace("…", ""))
+    identity = "\0".join((task, type, frame, cause)).encode("utf-8", "replace")
     title = f"{type}: {general}" if general else type
     if len(title) > TITLE_LIMIT:
         title = f"{title[: TITLE_LIMIT - 1]}…"

@@ -6,26 +6,30 @@ It beats, extends leases, takes over from workers of this host that are gone, an
 
 import asyncio
 import threading
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from redrive.attempt import Bench
-from redrive.duties.loop import Duties
+from redrive.bench import Bench
+from redrive.clock import SECOND
+from redrive.duties.loop import Duties, Duty
+from redrive.duties.merger import Merger
 from redrive.duties.pruner import Pruner
 from redrive.duties.reaper import Reaper
+from redrive.duties.sampler import Sampler
 from redrive.errors import StoreError
-from redrive.presence import Presence, cleanup, gone
+from redrive.failpoints import reached
+from redrive.presence import WRITE_LOCK, Presence, cleanup, gone, sweep
 from redrive.store import Lease, Store, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from redrive.worker import Worker as Running
 
 TICK = 1.0
 GRACE = 5.0
+NEVER = -(10**18)
 
 
 class Keeper:
@@ -35,11 +39,14 @@ class Keeper:
         self._worker = worker
         self._store = store
         self._row = row
-        self._app = bench.app
-        self._reaper = Reaper(bench)
-        self._duties = Duties(store, self._app.clock, row.id, [self._reaper, Pruner(store)])
-        self._beaten_at = 0
-        self._stop: Callable[[], Any] = lambda: None
+        self._clock = bench.app.clock
+        self._settings = bench.app.config.worker
+        self._reaper = Reaper(bench, store, worker.announce)
+        duties: list[Duty] = [self._reaper, Pruner(store), Sampler(store, self._clock), Merger(store)]
+        self._duties = Duties(store, self._clock, row.id, duties, self._settings.lease)
+        self._beaten_at = NEVER
+        self._stopped = threading.Event()
+        self._faults: set[str] = set()
         self._presence: Presence | None = None
         self._thread = threading.Thread(target=self._run, name="redrive-keeper", daemon=True)
 
@@ -50,63 +57,81 @@ class Keeper:
             self._row = msgspec.structs.replace(
                 self._row, lock_device=self._presence.device, lock_inode=self._presence.inode
             )
-        await self._beat()
+        try:
+            await self._beat()
+        except BaseException:
+            self._take_sign_away()
+            raise
         self._thread.start()
 
     async def stop(self) -> None:
         """The worker has settled everything and leaves in peace."""
-        self._stop()
+        self._stopped.set()
         await asyncio.to_thread(self._thread.join, GRACE)
-        await self._store.workers.leave(self._row.id)
+        with suppress(StoreError):  # without a store to tell, others see it by the lock and by the row that ages
+            await self._store.workers.leave(self._row.id)
+        self._take_sign_away()
+
+    def _take_sign_away(self) -> None:
         if self._presence is not None:
             self._presence.close()
 
     # the thread -----------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        asyncio.run(self._keep())
+        tick = min(TICK, self._settings.heartbeat / SECOND / 2)
+        with asyncio.Runner() as runner:
+            while not self._stopped.is_set():
+                runner.run(self._guarded_tick())
+                self._stopped.wait(tick)
 
-    async def _keep(self) -> None:
-        stopped = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        self._stop = lambda: loop.is_closed() or loop.call_soon_threadsafe(stopped.set)
-        while not stopped.is_set():
-            try:
-                await self._tick()
-            except StoreError as error:
-                self._worker.report_outage(error)
-            await _rest(stopped, TICK)
+    async def _guarded_tick(self) -> None:
+        """Whatever goes wrong, the next heartbeat follows: without it the worker would lose what it runs."""
+        try:
+            await self._tick()
+        except StoreError as error:
+            self._worker.tell_outage(error)
+        except Exception as error:  # noqa: BLE001 - it is told, and the next heartbeat matters more
+            text = f"{type(error).__name__}: {error}"
+            if text not in self._faults:
+                self._faults.add(text)
+                self._worker.tell("worker.fault", worker=self._row.id, error=text)
 
     async def _tick(self) -> None:
         self._worker.supervised_beat()
-        if self._app.clock.steady() - self._beaten_at >= self._app.config.worker.heartbeat:
-            await self._beat()
+        if self._clock.steady() - self._beaten_at >= self._settings.heartbeat:
             await self._extend()
+            await self._beat()
         await self._take_over()
         await self._duties.poll()
 
     async def _beat(self) -> None:
-        self._beaten_at = self._app.clock.steady()
         row = self._worker.row(self._row)
-        if await self._store.workers.beat(row, self._app.config.worker.lease) == "drain":
+        steady = self._clock.steady()
+        if await self._store.workers.beat(row, self._settings.lease) == "drain":
             self._worker.drain()
+        self._beaten_at = steady
 
     async def _extend(self) -> None:
         leases = [Lease(job.id, job.fence) for job in self._worker.held()]
         if leases:
-            lost = await self._store.jobs.extend(leases, self._app.config.worker.lease)
+            reached("heartbeat.sent.before")
+            lost = await self._store.jobs.extend(leases, self._settings.lease)
+            reached("heartbeat.sent")
             if lost:
                 self._worker.lose(lost)
 
     async def _take_over(self) -> None:
-        """Look at the locks of this host; ask the store only when one that is not ours could be free."""
-        if self._presence is None:
+        """Look at the locks of this host; ask the store only when another worker has one here."""
+        if self._presence is None or not _others(self._presence.path):
             return
-        if not _others(self._presence.path):
-            return
-        for worker in await self._store.workers.find():
+        workers = await self._store.workers.find()
+        for worker in workers:
             if worker.host == self._row.host and worker.boot == self._row.boot and self._is_gone(worker):
                 await self._bury_worker(worker)
+        known = {self._row.id, *(worker.id for worker in workers)}
+        for id in sweep(self._presence.path.parent, known, self._settings.lease / SECOND):
+            await self._store.workers.leave(id)  # it holds no lease, or the store would know it
 
     def _is_gone(self, worker: Worker) -> bool:
         home = Path(self._store.home or "")
@@ -116,19 +141,13 @@ class Keeper:
         jobs = 0
         while taken := await self._reaper.reap([worker.id], f"its worker {worker.id} died"):
             jobs += taken
-        await self._store.journal.note("worker.lost", worker=worker.id, text=f"{jobs} jobs taken over")
-        self._app.events.emit("worker.lost", worker=worker.id, cause="its process is gone", jobs=jobs)
         await self._store.workers.leave(worker.id)
-        cleanup(Path(self._store.home or ""), worker.id, worker.lock_device, worker.lock_inode)
+        first = cleanup(Path(self._store.home or ""), worker.id, worker.lock_device, worker.lock_inode)
+        if first or jobs:  # another worker may be at it in the same moment: it is told once
+            await self._store.journal.note("worker.lost", worker=worker.id, text=f"{jobs} jobs taken over")
+            self._worker.tell("worker.lost", worker=worker.id, cause="its process is gone", jobs=jobs)
 
 
 def _others(own: Path) -> bool:
     """Whether any other worker has a lock file here."""
-    return any(path.name not in (own.name, "write.lock") for path in own.parent.glob("*.lock"))
-
-
-async def _rest(stopped: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stopped.wait(), seconds)
-    except TimeoutError:
-        return
+    return any(path.name not in (own.name, WRITE_LOCK) for path in own.parent.glob("*.lock"))

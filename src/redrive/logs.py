@@ -21,12 +21,16 @@ _LEVELS = {
     "queue.unserved": logging.WARNING,
     "worker.stuck": logging.WARNING,
     "worker.recycled": logging.WARNING,
+    "worker.fault": logging.ERROR,
     "worker.lost": logging.WARNING,
     "store.unavailable": logging.ERROR,
     "store.returned": logging.WARNING,
     "job.enqueued": logging.DEBUG,
 }
 """How serious an event is; all others are worth an info."""
+
+WARNINGS = tuple(name for name, level in _LEVELS.items() if level >= logging.WARNING)
+"""What every app tells the logger, whether or not anybody has set it up."""
 
 Fields = dict[str, Any]
 
@@ -100,6 +104,8 @@ def _flat(fields: Fields) -> Fields:
                 flat[name] = value / SECOND
             case str():
                 flat[name] = _clean(value)
+            case None if name == "note":
+                continue
             case int() | float() | None:
                 flat[name] = value
             case _:
@@ -124,47 +130,63 @@ def _failed(fields: Fields) -> str:
     return f"failed ({count}, {failure.reason}): {_error(failure)}"
 
 
+def _noted(fields: Fields) -> str:
+    return f" ({fields['note']})" if fields.get("note") else ""
+
+
+def counted(number: int, word: str) -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def _because(fields: Fields) -> str:
     return f": {shortened(fields['why'], MESSAGE_LIMIT)}" if fields.get("why") else ""
 
 
 def _worker_started(fields: Fields) -> str:
     queues = ", ".join(fields["queues"]) or "every queue"
+    size = f"{counted(fields['slots'], 'slot')}, {counted(len(fields['tasks']), 'task')}, {queues}"
     return (
-        f"worker {fields['worker']} started (pid {fields['pid']}): {fields['slots']} slots, "
-        f"{len(fields['tasks'])} tasks, {queues}, on {fields['store_url']}; accepted jobs survive {fields['durable']}"
+        f"worker {fields['worker']} started (pid {fields['pid']}): {size}, on {fields['store_url']}; "
+        f"accepted jobs survive {fields['durable']}"
     )
 
 
 def _worker_lost(fields: Fields) -> str:
     jobs = fields["jobs"]
     taken = len(jobs) if isinstance(jobs, Sized) else jobs
-    return f"worker {fields['worker']} is lost ({fields['cause']}); took over {taken} jobs"
+    return f"worker {fields['worker']} is lost ({fields['cause']}); took over {counted(taken, 'job')}"
 
 
 _PHRASES: dict[str, Callable[[Fields], str]] = {
     "job.enqueued": lambda fields: "enqueued",
     "job.started": lambda fields: f"started ({_attempt(fields['attempt'], fields['limit'])})",
-    "job.succeeded": lambda fields: f"done on attempt {fields['attempt']} in {spoken(fields['duration'])}",
-    "job.retried": lambda fields: f"{_failed(fields)}, retrying in {spoken(fields['delay'])}",
-    "job.buried": lambda fields: f"{_failed(fields)}, {fields['why']}, buried",
+    "job.succeeded": lambda fields: (
+        f"done on attempt {fields['attempt']} in {spoken(fields['duration'])}{_noted(fields)}"
+    ),
+    "job.retried": lambda fields: f"{_failed(fields)}, retrying in {spoken(fields['delay'])}{_noted(fields)}",
+    "job.buried": lambda fields: f"{_failed(fields)}, {fields['why']}, buried{_noted(fields)}",
     "job.snoozed": lambda fields: f"snoozed, back in {spoken(fields['delay'])}{_because(fields)}",
     "job.discarded": lambda fields: f"discarded ({fields['reason']}){_because(fields)}",
     "job.released": lambda fields: f"given back, due in {spoken(fields['delay'])}{_because(fields)}",
     "job.late": lambda fields: "ended after its lease was lost; another attempt counts, nothing was changed",
     "queue.unserved": lambda fields: f"queue {fields['queue']} has a new job, but no live worker serves it",
     "worker.started": _worker_started,
-    "worker.draining": lambda fields: f"worker {fields['worker']} drains: {fields['running']} jobs still run",
+    "worker.draining": lambda fields: (
+        f"worker {fields['worker']} drains: {counted(fields['running'], 'job')} still running"
+    ),
     "worker.stopped": lambda fields: (
-        f"worker {fields['worker']} stopped: {fields['done']} jobs done, {fields['failed']} buried"
+        f"worker {fields['worker']} stopped: {counted(fields['done'], 'job')} done, {fields['failed']} buried"
     ),
     "worker.stuck": lambda fields: (
-        f"worker {fields['worker']} has {fields['stuck']} threads stuck in handlers over their deadline; "
-        f"their slots stay taken"
+        f"worker {fields['worker']} has {counted(fields['stuck'], 'thread')} stuck in handlers over their deadline; "
+        f"the slots stay taken"
     ),
     "worker.recycled": lambda fields: (
-        f"worker {fields['worker']} ends because {fields['stuck']} threads are stuck; its supervisor starts a new one"
+        f"worker {fields['worker']} ends with {counted(fields['stuck'], 'thread')} stuck; "
+        f"a supervisor would start a new one"
     ),
+    "worker.fault": lambda fields: f"worker {fields['worker']} has a fault and goes on: {fields['error']}",
     "worker.lost": _worker_lost,
     "store.unavailable": lambda fields: f"the store does not answer ({fields['error']}); waiting for it",
     "store.returned": lambda fields: "the store answers again",

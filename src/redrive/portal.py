@@ -16,24 +16,35 @@ class Portal:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def run(self, call: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
-        """The answer of the coroutine that `call` makes; `name` is the plain method asked for."""
+    def run(self, call: Callable[[], Coroutine[Any, Any, T]], name: str, twin: str | None = None) -> T:
+        """The answer of the coroutine that `call` makes; `twin` is the asynchronous one of the method `name`."""
+        self.refuse_inside_a_loop(name, twin)
+        future = asyncio.run_coroutine_threadsafe(call(), self._running_loop())
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C in the caller: what it asked for must not go on behind its back
+            raise
+
+    def refuse_inside_a_loop(self, name: str, twin: str | None = None) -> None:
+        """A loop that waits for itself would stand still."""
         if _inside_loop():
-            raise WrongLoop(f"{name}() would block the running event loop; write `await … .a{name}(…)` here")
-        return asyncio.run_coroutine_threadsafe(call(), self._running_loop()).result()
+            raise WrongLoop(
+                f"{name}() would block the event loop that runs here; write `await ….{twin or f'a{name}'}(…)` instead"
+            )
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        if self._pid != os.getpid():
-            self._lock = threading.Lock()
-            self._loop, self._pid = None, os.getpid()
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="redrive-portal", daemon=True).start()
             return self._loop
+
+    def forked(self) -> None:
+        """In a child process the parent's thread is not there, and its lock may be held for ever."""
+        self.__init__()  # type: ignore[misc]
 
 
 def _inside_loop() -> bool:
@@ -45,3 +56,4 @@ def _inside_loop() -> bool:
 
 
 portal = Portal()
+os.register_at_fork(after_in_child=portal.forked)

@@ -2,10 +2,14 @@
 
 import fcntl
 import os
+import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Container, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+WRITE_LOCK = "write.lock"
+"""The one lock here that is no worker's."""
 
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _held: "weakref.WeakSet[Presence]" = weakref.WeakSet()
@@ -52,6 +56,23 @@ def cleanup(folder: Path, worker_id: str, device: int, inode: int) -> bool:
             return False
         path.unlink()
         return True
+
+
+def sweep(folder: Path, known: Container[str], age: float) -> list[str]:
+    """Remove the files of workers that are gone and that the store does not know (any more); answers whose they were.
+
+    A worker that is only just starting is not known yet, and may not have locked its file: one is left alone until
+    nobody has touched it for `age` seconds.
+    """
+    swept = []
+    for path in folder.glob("*.lock"):
+        if path.name == WRITE_LOCK or path.stem in known:
+            continue
+        with suppress(FileNotFoundError):
+            status = path.lstat()
+            if time.time() - status.st_mtime > age and cleanup(folder, path.stem, status.st_dev, status.st_ino):
+                swept.append(path.stem)
+    return swept
 
 
 @contextmanager

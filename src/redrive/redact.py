@@ -12,15 +12,24 @@ MASK = "***"
 DEPTH_LIMIT = 200
 """Values nested deeper than this are not shown."""
 
-_SECRET_PART = re.compile(
-    "password|passwd|passphrase|secret|apikey|authorization|credential|privatekey|accesskey|signingkey|encryptionkey"
-    "|cookie|connectionstring|token$|^(?:pwd|pw|pass|auth|bearer|jwt|sid|session|sessionid|csrf|otp|pin|cvv|cvc|ssn|dsn"
-    "|tokens)$"
+_TELLING = (
+    "password|passwd|passphrase|secret(?!ar)|apikey|authorization|credential|privatekey|accesskey|signingkey"
+    "|encryptionkey|cookie|connectionstring|token$|pwd$"
 )
+_SECRET_KEY = re.compile(
+    rf"{_TELLING}|^(?:pw|pass|auth|bearer|jwt|sid|session|sessionid|csrf|otp|pin|cvv|cvc|ssn|dsn|tokens)$"
+)
+_SECRET_IN_TEXT = re.compile(_TELLING)  # `pass: 3` and `auth: failed` are no secrets in prose
 _LONE = re.compile("[\ud800-\udfff\0]")
 _NOT_WORD = re.compile(r"[^a-z0-9]")
 
-_QUOTED_OR_BARE = r"""(?:\\?"(?:[^"\\]|\\.)*+(?:\\?"|\Z)|\\?'(?:[^'\\]|\\.)*+(?:\\?'|\Z)|[^\s,;&"'(){}\[\]\\]++)"""
+_NAMED = re.compile(r"""(?<![\w-])([\w-]++)\\?["']?\s{0,3}[=:]\s{0,3}""")
+_BARE_VALUE = r"""[^\s,;&"'(){}\[\]\\]++"""
+_QUOTED = "|".join(rf"{quote}(?:[^{quote}\\]|\\.)*+(?:{quote}|\Z)" for quote in "\"'")
+_QUOTED_IN_QUOTES = "|".join(  # JSON inside JSON: \"a \\\"b\\\" c\"
+    rf"\\{quote}(?:[^{quote}\\]|\\\\(?:\\.|[^\\])|\\[^{quote}\\])*+(?:\\?{quote}|\Z)" for quote in "\"'"
+)
+_VALUE = re.compile(f"{_QUOTED_IN_QUOTES}|{_QUOTED}|{_BARE_VALUE}", re.DOTALL)
 _SECRET_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
@@ -28,24 +37,26 @@ _SECRET_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         MASK,
     ),
-    (re.compile(r"([a-z][a-z0-9+.-]{1,20}://[^\s/@:\"'<>]{0,128}:)[^\s\"'<>]{1,256}@", re.IGNORECASE), rf"\1{MASK}@"),
-    (re.compile(r"\b(bearer|basic|digest)\s{1,3}[\w.~+/=-]{8,}+", re.IGNORECASE), rf"\1 {MASK}"),
-    (re.compile(r"\b((?:set-)?cookie\s{0,3}:\s{0,3})[^\r\n]++", re.IGNORECASE), rf"\1{MASK}"),
+    (
+        re.compile(r"([a-z][a-z0-9+.-]{1,20}://[^\s/@:\"'<>]{0,128}:)(?!\d{1,5}/)[^\s\"'<>]{1,256}@", re.IGNORECASE),
+        rf"\1{MASK}@",
+    ),
+    (
+        re.compile(
+            r"\b((?:(?:set-)?cookie|(?:proxy-)?authorization)\s{0,3}:\s{0,3})(?!\\?[\"'])[^\r\n\"']++", re.IGNORECASE
+        ),
+        rf"\1{MASK}",
+    ),
+    (re.compile(r"\b(bearer)\s{1,3}[\w.~+/=-]{8,}+", re.IGNORECASE), rf"\1 {MASK}"),
+    (re.compile(r"\b([Bb]asic|[Dd]igest)\s{1,3}(?=[a-z]{0,80}[^a-z\s])[\w.~+/=-]{8,}+"), rf"\1 {MASK}"),
     (re.compile(r"\b(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{16}\b"), MASK),
     (re.compile(r"\beyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*+"), MASK),
     (
         re.compile(
-            r"\b(?:gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-|sk-|[rs]k_(?:live|test)_|whsec_|AIza|npm_)[\w-]{12,}+"
+            r"(?<![\w-])(?:gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-|sk-|[rs]k_(?:live|test)_|whsec_|AIza|npm_)"
+            r"(?=[\w-]{0,200}\d)[\w-]{12,}+"
         ),
         MASK,
-    ),
-    (
-        re.compile(
-            r"((?:password|passwd|passphrase|\bpwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key"
-            r"|authorization|credentials?)(?:[_-]\w{0,30})?\\?[\"']?\s{0,3}[=:]\s{0,3})" + _QUOTED_OR_BARE,
-            re.IGNORECASE,
-        ),
-        rf"\1{MASK}",
     ),
 )
 
@@ -64,7 +75,7 @@ _QUERY_PAIR = re.compile(r"([?&;#])([^=&;#]{1,200})=([^&;#]*+)")
 
 def is_secret(key: str) -> bool:
     """Whether a key or setting of this name holds a secret."""
-    return _SECRET_PART.search(_NOT_WORD.sub("", key[:200].lower())) is not None
+    return _SECRET_KEY.search(_NOT_WORD.sub("", key[:200].lower())) is not None
 
 
 def redact(value: Any, depth: int = DEPTH_LIMIT) -> Any:
@@ -90,7 +101,21 @@ def redact_text(text: str) -> str:
     """The text with everything masked that looks like a password, token, key or cookie."""
     for pattern, mask in _SECRET_TEXTS:
         text = pattern.sub(mask, text)
-    return text
+    return _without_named(text)
+
+
+def _without_named(text: str) -> str:
+    """The text with the values masked that follow the name of a secret: `password=…`, `"token": "…"`."""
+    parts: list[str] = []
+    end = 0
+    for named in _NAMED.finditer(text):
+        if named.start() < end or not _SECRET_IN_TEXT.search(_NOT_WORD.sub("", named[1].lower())):
+            continue
+        value = _VALUE.match(text, named.end())
+        if value is not None:
+            parts += (text[end : named.end()], MASK)
+            end = value.end()
+    return "".join((*parts, text[end:]))
 
 
 def safe_url(url: str) -> str:
@@ -103,6 +128,8 @@ def safe_url(url: str) -> str:
 
 
 def _without_password(rest: str) -> str:
+    if rest.startswith("/"):
+        return rest  # a path: there is no place for a password
     before_query = re.split(r"[?#]", rest, maxsplit=1)[0]
     place = rest if _odd_port(before_query) else before_query
     at = place.rfind("@")

@@ -197,7 +197,7 @@ class _Case:
         """The wait before the next attempt, and what was wrong with the user's function if it did not answer."""
         wish = self.verdict.retry_after
         if wish is not None and is_a(self.error, RetryAfter):
-            return min(wish, LONGEST), None
+            return max(0, min(wish, LONGEST)), None
         delay, fault = self._backoff()
         return max(delay, min(wish or 0, LONGEST)), fault
 

@@ -5,6 +5,7 @@ group rows of what it does in that same transaction. Every write of a worker nam
 one that comes too late changes nothing and is reported.
 """
 
+# size: the whole contract, with the values that it speaks of, in one piece
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
@@ -419,6 +420,20 @@ class Journal(Protocol):
         self, event: str, *, actor: str | None = None, worker: str | None = None, text: str | None = None
     ) -> None:
         """Write an entry that belongs to no job."""
+        ...
+
+    async def sample(self) -> None:
+        """Write down how deep each queue is in this minute, and how many letters it has; the last word counts.
+
+        The counters are `depth_scheduled`, `depth_ready`, `depth_leased` and `letters_open`, of no task.
+        """
+        ...
+
+    async def merge(self, limit: int) -> int:
+        """Fold up to `limit` counts of minutes that are over into one per minute, queue, task and name; sums stay.
+
+        Answers how many rows went away; fewer than `limit` when there are no more.
+        """
         ...
 
 

@@ -31,6 +31,7 @@ _GIVE_UP_AFTER = 12
 _START_PATIENCE = 60.0
 _TICK = 0.5
 _MARGIN = 5.0
+_LAST_WORDS = 5.0
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -81,6 +82,7 @@ class _Worker:
         self.started_at = time.monotonic()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
+        self.channel = ours
         with theirs:
             self.process = subprocess.Popen(  # noqa: S603 - our own command line
                 command,
@@ -88,7 +90,17 @@ class _Worker:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        self.channel = ours
+
+    def put_off(self, now: float) -> float:
+        """Wait before the next start: not at all at first, then longer each time."""
+        wait = _BACKOFF[min(self.deaths, len(_BACKOFF)) - 1]
+        self.due_at = now + wait
+        return wait
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it has died again and again without ever getting ready."""
+        return self.deaths >= _GIVE_UP_AFTER and not self.said_hello
 
     def listen(self) -> None:
         """Take the beats that have come."""
@@ -115,6 +127,7 @@ class _Supervisor:
         self._workers: list[_Worker] = []
         self._wanted: list[int] = []
         self._stop_by = 0.0
+        self._told: list[int] = []
         self._forced = 0
         self._code = 0
 
@@ -154,25 +167,29 @@ class _Supervisor:
     # told to end -----------------------------------------------------------------------------------------------------
 
     def _obey(self, now: float) -> None:
+        """The first signal drains the workers, the second has them leave at once, a third kills them."""
         while self._wanted:
             number = self._wanted.pop(0)
-            if self._stop_by:
-                self._force(number)
-            else:
-                self._drain(number, now)
-        if self._stop_by and now > self._stop_by and not self._forced:
-            _say(f"the worker processes did not end within their grace of {self._grace:g}s; ending them now")
-            self._force(signal.SIGTERM)
+            match len(self._told):
+                case 0:
+                    self._pass_on(number, now + self._grace + _MARGIN)
+                case 1:
+                    self._forced = number
+                    self._pass_on(number, now + _LAST_WORDS)
+                case _:
+                    self._kill_all()
+        if self._told and now > self._stop_by:
+            _say("the worker processes did not end in time; killing them now")
+            self._forced = self._forced or signal.SIGTERM
+            self._kill_all()
 
-    def _drain(self, number: int, now: float) -> None:
-        self._stop_by = now + self._grace + _MARGIN
+    def _pass_on(self, number: int, stop_by: float) -> None:
+        passed = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM
+        self._stop_by = stop_by
+        self._told.append(passed)
         for worker in self._workers:
             worker.finished = worker.process is None
-            worker.tell(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
-
-    def _force(self, number: int) -> None:
-        self._forced = self._forced or number
-        self._kill_all()
+            worker.tell(passed)
 
     def _kill_all(self) -> None:
         for worker in self._workers:
@@ -187,7 +204,7 @@ class _Supervisor:
             return
         if worker.process is None:
             if now >= worker.due_at:
-                worker.start(self._command)
+                self._start(worker, now)
             return
         worker.listen()
         returncode = worker.process.poll()
@@ -196,6 +213,16 @@ class _Supervisor:
         else:
             worker.listen()
             self._ended(worker, worker.process.pid, returncode, now)
+
+    def _start(self, worker: _Worker, now: float) -> None:
+        try:
+            worker.start(self._command)
+        except OSError as error:
+            worker.buried()
+            worker.deaths += 1
+            wait = worker.put_off(now)
+            _say(f"a worker process could not be started: {error}; trying again in {wait:g}s")
+            self._give_up_on(worker, now)
 
     def _mind_silence(self, worker: _Worker, elapsed: float) -> None:
         worker.silent += elapsed
@@ -206,9 +233,9 @@ class _Supervisor:
 
     def _ended(self, worker: _Worker, pid: int, returncode: int, now: float) -> None:
         worker.buried()
-        if self._stop_by or returncode == 0:
+        if self._told or returncode == 0:
             worker.finished = True
-            self._code = self._code or (1 if returncode not in (0, EXIT_RECYCLE) and not self._forced else 0)
+            self._code = self._code or (0 if self._in_peace(returncode) else 1)
         elif returncode == EXIT_RECYCLE:
             worker.due_at = now
         elif returncode in _EXITS_AT_START and not worker.said_hello:
@@ -217,38 +244,57 @@ class _Supervisor:
         else:
             self._died(worker, pid, returncode, now)
 
+    def _in_peace(self, returncode: int) -> bool:
+        """Whether this is how a worker ends that was told to, also one that had not yet begun to listen."""
+        told = [code for number in self._told for code in (128 + number, -number)]
+        return returncode in (0, EXIT_RECYCLE, *told) or bool(self._forced)
+
     def _died(self, worker: _Worker, pid: int, returncode: int, now: float) -> None:
         settled = worker.said_hello and now - worker.started_at >= _SETTLED_AFTER
         worker.deaths = 1 if settled else worker.deaths + 1
-        wait = _BACKOFF[min(worker.deaths, len(_BACKOFF)) - 1]
-        worker.due_at = now + wait
-        giving_up = worker.deaths >= _GIVE_UP_AFTER and not worker.said_hello
-        what_next = "giving up" if giving_up else f"another starts in {wait:g}s" if wait else "another starts at once"
+        wait = worker.put_off(now)
+        what_next = f"another starts in {wait:g}s" if wait else "another starts at once"
+        if worker.hopeless:
+            what_next = "giving up"
         outcome = cause_of_death(
             returncode, killed_by_us=worker.fault, oom_before=worker.oom_before, oom_after=oom_kills()
         )
         sentence = f"worker process {pid} died: {outcome.cause}; {what_next}"
         _say(sentence)
-        self._report(Death(worker.slot, pid, returncode, outcome, sentence))
-        if giving_up:
+        self._tell(Death(worker.slot, pid, returncode, outcome, sentence))
+        self._give_up_on(worker, now)
+
+    def _tell(self, death: Death) -> None:
+        try:
+            self._report(death)
+        except Exception as error:  # noqa: BLE001 - the workers that live are worth more than the note on one that died
+            _say(f"its death could not be reported: {type(error).__name__}: {error}")
+
+    def _give_up_on(self, worker: _Worker, now: float) -> None:
+        if worker.hopeless:
             worker.finished = True
             self._end_with(1, now)
 
     def _end_with(self, code: int, now: float) -> None:
         self._code = self._code or code
-        if not self._stop_by:
-            self._drain(signal.SIGTERM, now)
+        if not self._told:
+            self._pass_on(signal.SIGTERM, now + self._grace + _MARGIN)
 
 
 @contextmanager
 def _signals(told: Callable[[int], None]) -> Iterator[None]:
-    handlers = {number: signal.signal(number, lambda number, frame: told(number)) for number in _STOPPING}
+    stopping = [number for number in _STOPPING if not (number == signal.SIGHUP and _ignored(number))]  # nohup
+    handlers = {number: signal.signal(number, lambda number, frame: told(number)) for number in stopping}
     handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
     try:
         yield
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def _ignored(number: int) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN
 
 
 @contextmanager
@@ -266,7 +312,8 @@ def _doorbell() -> Iterator[socket.socket]:
 
 
 def _say(sentence: str) -> None:
-    print(f"redrive: {sentence}", file=sys.stderr, flush=True)
+    with suppress(OSError, ValueError):  # the terminal is gone, the workers are not
+        print(f"redrive: {sentence}", file=sys.stderr, flush=True)
 
 
 # the worker's side ----------------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """A task: a named handler of an app, and how its arguments become a payload and back."""
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from redrive.errors import BadArguments, UsageError
@@ -45,17 +47,15 @@ class Task(Generic[P, R]):
         self.name = name
         self.options = options
         update_wrapper(self, function)
+        self.is_coroutine = inspect.iscoroutinefunction(function)
+        self.runs_on_loop = self.is_coroutine or _wraps_coroutine(function)
+        """Whether the handler is asynchronous."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
-
-    @cached_property
-    def runs_on_loop(self) -> bool:
-        """Whether the handler is asynchronous."""
-        return inspect.iscoroutinefunction(inspect.unwrap(self.function))
 
     @cached_property
     def signature(self) -> inspect.Signature:
@@ -89,9 +89,11 @@ class Task(Generic[P, R]):
         except TypeError as error:
             raise BadArguments(f"task {self.name}: {error}; its signature is {self.name}{self.signature}") from None
         arguments: dict[str, Any] = dict(bound.arguments)
-        if self._catch_all:
-            arguments.update(arguments.pop(self._catch_all, {}))
-        return arguments
+        rest = arguments.pop(self._catch_all, {}) if self._catch_all else {}
+        for name in rest:
+            if name in arguments:
+                raise BadArguments(f"task {self.name}: {name!r} is given twice, by position and by name")
+        return arguments | rest
 
     @cached_property
     def _catch_all(self) -> str | None:
@@ -176,6 +178,8 @@ class Registry:
     def __init__(self) -> None:
         self._tasks: dict[str, Task[..., Any]] = {}
         self._aliases: dict[str, Task[..., Any]] = {}
+        self.version = 0
+        """Rises with each registration."""
 
     def add(self, task: Task[..., Any]) -> None:
         """Register a task; two functions of one name are an error."""
@@ -188,6 +192,7 @@ class Registry:
                 )
         self._tasks[task.name] = task
         self._aliases.update(dict.fromkeys(task.options.aliases, task))
+        self.version += 1
 
     def get(self, name: str) -> Task[..., Any] | None:
         """The task of this name or alias."""
@@ -202,9 +207,41 @@ class Registry:
         return dict(self._tasks)
 
 
+def default_name(function: Callable[..., Any]) -> str:
+    """`module.function`; a script's own functions have the name under which others would import it."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str):
+        raise UsageError(f"{function!r} has no name of its own; give it one with @app.task(name=…)")
+    return f"{main_module() if module == '__main__' else module}.{name}".replace(".<locals>", "")
+
+
+def main_module() -> str:
+    """The name under which the module that was run as a script can be imported."""
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:  # python -m package.module
+        return str(spec.name)
+    return Path(file).stem if file else "__main__"
+
+
+def check_handler(function: Any) -> None:
+    """Refuse, in one sentence, what cannot be a handler."""
+    if isinstance(function, str):
+        raise UsageError(f"@app.task({function!r}) names no function; write @app.task(name={function!r})")
+    if not callable(function) or isinstance(function, type):
+        raise UsageError(f"a task is a function, not {function!r}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(f"task {function.__qualname__} is a generator, whose body would never run; return a value")
+
+
+def _wraps_coroutine(function: Callable[..., Any]) -> bool:
+    """A plain function that `functools.wraps` a coroutine function most likely hands its coroutine on."""
+    return inspect.isfunction(function) and inspect.iscoroutinefunction(inspect.unwrap(function))
+
+
 def _where(function: Callable[..., Any]) -> str:
-    code = inspect.unwrap(function).__code__
-    return f"{code.co_filename}:{code.co_firstlineno}"
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 
 def _same_source(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import sys
 import threading
 import time
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 EXIT_SILENT = 70
 _TICK = 1.0
+_WRITING = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Watchdog:
         self._loop = loop
         self._patience = patience
         self._on_silence = on_silence
-        self._tick = min(tick, patience / 2)
+        self._tick = min(tick, patience / 4)
         self._stopped = threading.Event()
         self._answered = threading.Event()
         self._loop_thread = 0
@@ -55,8 +57,8 @@ class Watchdog:
         silent, asked_at = 0.0, time.monotonic()
         while self._ask() and not self._stopped.wait(self._tick):
             now = time.monotonic()
-            # A process that was itself paused proves nothing: one tick never counts for more than two.
-            silent += min(now - asked_at, 2 * self._tick)
+            # A process that was itself paused proves nothing, so no look counts for more than one tick.
+            silent += min(now - asked_at, self._tick)
             asked_at = now
             if self._answered.is_set():
                 silent = 0.0
@@ -83,14 +85,20 @@ def end_process(running: Callable[[], Iterable[str]]) -> Callable[[Silence], Non
     """What to do about silence by default: say which jobs ran, show where the loop stands, and end at once."""
 
     def end(silence: Silence) -> None:
-        named = ", ".join(running()) or "no job"
-        text = (
-            f"redrive: the event loop has not answered for {silence.seconds:.0f}s while it ran {named}; "
-            f"ending this process. It stands here:\n{silence.stack}"
-        )
         try:
-            os.write(2, text.encode("utf-8", "replace"))
+            named = ", ".join(running()) or "no job"
+            _write(
+                f"redrive: the event loop has not answered for {silence.seconds:.0f}s while it ran {named}; "
+                f"ending this process. It stands here:\n{silence.stack}"
+            )
         finally:
             os._exit(EXIT_SILENT)
 
     return end
+
+
+def _write(text: str) -> None:
+    """To stderr, as far as somebody reads it: nothing must keep this process from its end."""
+    left = text.encode("utf-8", "replace")
+    while left and select.select((), (2,), (), _WRITING)[1]:
+        left = left[os.write(2, left[: select.PIPE_BUF]) :]

@@ -2,10 +2,10 @@
 
 import asyncio
 import os
-import secrets
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -13,17 +13,19 @@ import msgspec
 
 from redrive import calls
 from redrive.announce import announce
-from redrive.app import reference_of
-from redrive.attempt import Bench, Identity, attempt
+from redrive.attempt import Underway
+from redrive.bench import Bench, Identity, worker_id
 from redrive.clock import SECOND, boot_id
-from redrive.errors import StoreError
+from redrive.errors import StoreError, UsageError
 from redrive.job import Job
 from redrive.keeper import Keeper
+from redrive.outage import Outage
+from redrive.reference import reference_of
 from redrive.runners.process import ChildPool
 from redrive.runners.thread import ThreadRunner
 from redrive.settler import Settler
-from redrive.slots import Slots
-from redrive.store import AnySettlement, Turn
+from redrive.slots import Appetite, Slots, queue_caps, slot_count
+from redrive.store import AnySettlement, Buried, Done, Released, Turn, Want
 from redrive.store import Worker as Row
 from redrive.supervisor import EXIT_RECYCLE, supervised_beat
 from redrive.watchdog import Watchdog, end_process
@@ -33,8 +35,14 @@ if TYPE_CHECKING:
 
 LOW_WATER = 4  # a quarter of the slots: fewer free ones wait a moment for company
 GATHER = 0.002
-OUTAGE_RESTS = (0.1, 0.2, 0.5, 1.0, 2.0)
+AT_ONCE = 6  # rounds of the loop in which a handler that never waits comes to its end: it is settled with this turn
 LAST_WORDS = 2.0
+"""Seconds for handlers to end and for the store to be told once the worker has to leave."""
+
+HOOKS_LAST = 5.0
+"""Seconds that hooks have to finish what they were told when the worker leaves."""
+
+_NOTHING = Turn(frozenset(), [])
 
 
 class Worker:
@@ -49,24 +57,34 @@ class Worker:
         threads: int | None = None,
         burst: bool = False,
     ) -> None:
+        if app.importing is not None:
+            raise UsageError(app.importing)
         settings = app.config.worker
         self.app = app
-        self.id = f"{settings.id or Identity('').host}-{os.getpid()}-{secrets.token_hex(2)}"
+        self.id = worker_id(settings.id)
         self.burst = burst
         self.done = 0
         self.failed = 0
-        self._queues = _queue_caps(settings.queues if queues is None else queues)
+        self.idle: Callable[[int | None], Awaitable[bool]] = _ends
+        """Asked in a burst when nothing is left to do now, with when the next job is due: whether it is over."""
+        self.watched = True
+        """Whether a loop that does not answer ends the process; not in tests, where a debugger may hold it."""
+        self._queues = queue_caps(settings.queues if queues is None else queues)
         self._sizes = {
-            "loop": concurrency or settings.concurrency,
-            "thread": threads or settings.threads,
+            "loop": slot_count("concurrency", concurrency, settings.concurrency),
+            "thread": slot_count("threads", threads, settings.threads),
             "process": settings.children,
         }
         self._held: dict[str, Job] = {}
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, Underway] = {}
         self._bell = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
         self._recycling = False
-        self._away = False
+        self._outage = Outage(app.events)
+        self._strays: list[Underway] = []
+        self._leave_by: float | None = None
+        self._timers: list[asyncio.TimerHandle] = []
         self._stack = AsyncExitStack()
         self._beat = supervised_beat()
 
@@ -80,6 +98,8 @@ class Worker:
         return EXIT_RECYCLE if self._recycling else 0
 
     async def __aenter__(self) -> Self:
+        if self._loop is not None:
+            raise UsageError("this worker has run already; make another one with app.worker()")
         try:
             await self._start()
         except BaseException:
@@ -91,39 +111,64 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.drain()
-        await asyncio.wait({self._pump})
-        await self._stack.aclose()
-        self.app.events.emit("worker.stopped", worker=self.id, done=self.done, failed=self.failed)
+        try:
+            await asyncio.wait({self._pump})
+        except asyncio.CancelledError:
+            self.stop_now()
+            await asyncio.wait({self._pump})
+            raise
+        finally:
+            await self._end()
         if not self._pump.cancelled() and kind is None:
             self._pump.result()
+
+    async def _end(self) -> None:
+        for running in (*self._running.values(), *self._strays):
+            running.cancel("its worker has left")
+        for timer in self._timers:
+            timer.cancel()
+        await self._stack.aclose()
+        self.app.events.emit("worker.stopped", worker=self.id, done=self.done, failed=self.failed)
+        await self.app.hooks.told(HOOKS_LAST)
 
     async def _start(self) -> None:
         app, settings = self.app, self.app.config.worker
         self._loop = asyncio.get_running_loop()
+        for task in app.tasks.values():
+            _ = task.policy  # one that the configuration does not have is said before anything is claimed
         self._store = await app.opened()
         state = await self._stack.enter_async_context(app.hooks.lifespan(app))
         self._threads = ThreadRunner(self._sizes["thread"])
         self._stack.callback(self._threads.close)
         self._bench = Bench(app, Identity(self.id), state, self._threads, self._children())
         self._slots = Slots(app.registry, self._sizes, self._queues, apart=self._bench.children is not None)
-        self._settler = Settler(self._store, self._settled)
+        self._appetite = Appetite(self._slots, self.id, settings.lease)
+        self._settler = Settler(self._store, app.clock, self._settled)
         keeper = Keeper(self, self._bench, self._store, self._first_row())
         await keeper.start()
         self._stack.push_async_callback(keeper.stop)
-        watchdog = Watchdog(self._loop, settings.watchdog / SECOND, end_process(self._names))
-        watchdog.start()
-        self._stack.callback(watchdog.stop)
-        self._listener = asyncio.create_task(self._listen())
-        self._stack.push_async_callback(_ended, self._listener)
+        self._watch(settings.watchdog)
+        self._stack.push_async_callback(_ended, asyncio.create_task(self._listen()))
         self._pump = asyncio.create_task(self._work())
         self._announce_start()
+        if self._draining:
+            self._begin_drain()
+
+    def _watch(self, patience: int) -> None:
+        if patience and self.watched:
+            assert self._loop is not None
+            watchdog = Watchdog(self._loop, patience / SECOND, end_process(self._names))
+            watchdog.start()
+            self._stack.callback(watchdog.stop)
 
     def _children(self) -> ChildPool | None:
-        reference = reference_of(self.app)
+        reference = reference_of(self.app) if self.app.isolates else None
         if reference is None:
             return None
         pool = ChildPool(
-            [sys.executable, "-m", "redrive.child"], calls.hello(reference, self.id), self._sizes["process"]
+            [sys.executable, "-m", "redrive.child"],
+            calls.hello(reference, self.id, self.app.config),
+            self._sizes["process"],
         )
         self._stack.push_async_callback(pool.close)
         return pool
@@ -157,37 +202,64 @@ class Worker:
 
     async def _work(self) -> None:
         """Turn by turn: settle what has ended, claim what fits, start it, rest until something happens."""
+        assert self._loop is not None
         while not self._over():
-            want = None if self._draining else self._slots.want(self.id, self.app.config.worker.lease)
+            for _ in range(AT_ONCE if self._running else 0):
+                await asyncio.sleep(0)
+            self._count_stuck()
+            want = None if self._draining else self._appetite.want(self._loop.time())
             self._bell.clear()
             try:
-                turn = await self._settler.turn(want) if want or len(self._settler) else Turn(frozenset(), [])
-            except StoreError as error:
-                await self._outage(error)
+                turn = await self._settler.turn(want) if want or len(self._settler) else _NOTHING
+            except Exception as error:  # noqa: BLE001 - whatever it is: what has ended is kept, and told later
+                self._outage.noticed(error)
+                await self._outage.rest(most=60 if self._leave_by is None else LAST_WORDS / 10)
                 continue
-            self._returned()
+            self._outage.over()
             for job in turn.jobs:
                 self._begin(job)
-            if self.burst and want is not None and not turn.jobs and not self._held:
+            await self._after(want, turn)
+
+    async def _after(self, want: Want | None, turn: Turn) -> None:
+        if want is not None:
+            self._appetite.came(want, turn.jobs)
+            if len(turn.jobs) == want.limit or not self._appetite.whole:
+                return
+        if self._settler.pressed:
+            return
+        if self.burst and want is not None and not turn.jobs and not self._held:
+            if await self.idle(turn.next_due):
                 self.drain()
-            elif want is None or len(turn.jobs) < want.limit:
-                await self._rest(turn.next_due)
+            return
+        await self._rest(turn.next_due)
 
     def _over(self) -> bool:
-        return self._draining and not self._running and not len(self._settler)
+        if not self._draining:
+            return False
+        if self._leave_by is not None and asyncio.get_running_loop().time() >= self._leave_by:
+            return self._given_back()
+        return not self._running and not len(self._settler)
+
+    def _given_back(self) -> bool:
+        """The time to leave has come: what does not end is given back, and then it is over even without a store."""
+        now = self.app.clock.now()
+        for id in list(self._running):
+            self._strays.append(self._running.pop(id))
+            job = self._held[id]
+            self._settler.add(Released(job=job, at=now, why="its worker left while it ran", suspect=job.suspect))
+        return not len(self._settler) or self._outage.lasts
 
     def _begin(self, job: Job) -> None:
-        self._slots.take(job)
+        kind = self._slots.take(job)
         self._held[job.id] = job
-        self._running[job.id] = self._loop.create_task(self._attempt(job))
+        self._running[job.id] = underway = Underway(self._bench, job, partial(self._ended, job, kind))
+        underway.start()
 
-    async def _attempt(self, job: Job) -> None:
-        settlement = await attempt(self._bench, job)
-        del self._running[job.id]
-        self._slots.give(job)
-        self._settler.add(settlement)
-        self._count_stuck()
-        self._bell.set()
+    def _ended(self, job: Job, kind: str, settlement: AnySettlement) -> None:
+        self._slots.give(job, kind)
+        if self._running.pop(job.id, None) is not None:
+            self._settler.add(settlement)
+            self._bell.set()
 
     def _settled(self, settlement: AnySettlement, late: bool) -> None:
         self._held.pop(settlement.job.id, None)
@@ -195,18 +267,22 @@ class Worker:
             self.app.events.emit("job.late", settlement.job)
             return
         announce(self.app.events, settlement, self.app.clock.now())
-        self.done += settlement.__struct_config__.tag == "done"
-        self.failed += settlement.__struct_config__.tag == "buried"
+        self.done += isinstance(settlement, Done)
+        self.failed += isinstance(settlement, Buried)
 
     async def _rest(self, next_due: int | None) -> None:
         """Until a job ends, a hint arrives, the next job is due, or it is time to poll."""
+        assert self._loop is not None
         rest = self.app.config.worker.poll / SECOND
         if next_due is not None:
             rest = min(rest, max(0.001, (next_due - self.app.clock.now()) / SECOND))
         if not self._bell.is_set():
-            self._loop.call_later(rest, self._bell.set)
-        await self._bell.wait()
-        if self._running and self._slots.open() * LOW_WATER < self._slots.total:
+            timer = self._loop.call_later(rest, self._bell.set)
+            try:
+                await self._bell.wait()
+            finally:
+                timer.cancel()
+        if self._running and self._slots.room(self._slots.kinds) * LOW_WATER < self._slots.total:
             await asyncio.sleep(GATHER)
 
     async def _listen(self) -> None:
@@ -220,37 +296,17 @@ class Worker:
 
     # trouble --------------------------------------------------------------------------------------------------------
 
-    async def _outage(self, error: StoreError) -> None:
-        """The store is away: what has ended is kept, and it is asked again, a little later each time."""
-        self.report_outage(error)
-        self._misses = min(getattr(self, "_misses", -1) + 1, len(OUTAGE_RESTS) - 1)
-        await asyncio.sleep(OUTAGE_RESTS[self._misses])
-
-    def report_outage(self, error: StoreError) -> None:
-        """Say once that the store is away; from any thread."""
-        if not self._away:
-            self._away = True
-            self.app.events.emit("store.unavailable", error=str(error))
-
-    def _returned(self) -> None:
-        self._misses = -1
-        if self._away:
-            self._away = False
-            self.app.events.emit("store.returned")
-
     def _count_stuck(self) -> None:
-        stuck = self._threads.stuck
-        if stuck > self._slots.stuck:
-            self.app.events.emit("worker.stuck", worker=self.id, stuck=stuck, slots=self._sizes["thread"])
-        self._slots.stuck = stuck
-        if stuck * 2 >= self._sizes["thread"] and stuck and not self._recycling:
-            self._recycling = True
-            self.app.events.emit("worker.recycled", worker=self.id, stuck=stuck)
-            self.drain()
-
-    def lose(self, ids: Iterable[str]) -> None:
-        """These leases have passed to somebody else: stop the handlers; from any thread."""
-        self._loop.call_soon_threadsafe(self._interrupt, tuple(ids), "its lease was lost")
+        """Handlers that outlived their deadline keep their slots; when they have half of a kind, the process goes."""
+        for kind, stuck in (("thread", self._threads.stuck), ("loop", len(self._bench.left))):
+            size = self._sizes[kind]
+            if stuck > self._slots.stuck[kind]:
+                self.app.events.emit("worker.stuck", worker=self.id, stuck=stuck, slots=size)
+            self._slots.stuck[kind] = stuck
+            if stuck and stuck * 2 >= size and not self._recycling:
+                self._recycling = True
+                self.app.events.emit("worker.recycled", worker=self.id, stuck=stuck)
+                self.drain()
 
     def _interrupt(self, ids: Iterable[str], why: str) -> None:
         for running in filter(None, map(self._running.get, ids)):
@@ -262,23 +318,54 @@ class Worker:
         """Claim nothing more, finish what runs within the grace period, give back the rest; from any thread."""
         if not self._draining:
             self._draining = True
-            self._loop.call_soon_threadsafe(self._begin_drain)
-
-    def _begin_drain(self) -> None:
-        self._bell.set()
-        self.app.events.emit("worker.draining", worker=self.id, running=len(self._running))
-        grace = self.app.config.worker.grace / SECOND
-        self._loop.call_later(grace, lambda: self._interrupt(tuple(self._running), "its worker stops"))
+            self._soon(self._begin_drain)
 
     def stop_now(self) -> None:
         """Give back what runs and leave at once; from any thread."""
         self.drain()
-        self._loop.call_soon_threadsafe(lambda: self._interrupt(tuple(self._running), "its worker was told to leave"))
+        self._soon(self._hurry)
 
-    # seen by the keeper -----------------------------------------------------------------------------------------------
+    def _soon(self, call: Callable[..., object], *args: object) -> None:
+        """On the worker's own loop, if it runs."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *args)
+
+    def _begin_drain(self) -> None:
+        assert self._loop is not None
+        self._bell.set()
+        self.app.events.emit("worker.draining", worker=self.id, running=len(self._running))
+        self._timers.append(self._loop.call_later(self.app.config.worker.grace / SECOND, self._hurry))
+
+    def _hurry(self) -> None:
+        """No more patience: handlers are cancelled, and what is not over in a moment is given back as it is."""
+        assert self._loop is not None
+        leave_by = self._loop.time() + LAST_WORDS
+        if self._leave_by is None or leave_by < self._leave_by:
+            self._leave_by = leave_by
+            self._timers.append(self._loop.call_later(LAST_WORDS, self._bell.set))
+        self._interrupt(tuple(self._running), "its worker stops")
+        self._bell.set()
+
+    # asked and told by the keeper, from its own thread --------------------------------------------------------------
+
+    def lose(self, ids: Iterable[str]) -> None:
+        """These leases have passed to somebody else: stop the handlers."""
+        self._soon(self._interrupt, tuple(ids), "its lease was lost")
+
+    def tell(self, name: str, job: Job | None = None, **fields: object) -> None:
+        """Emit an event on the worker's own loop."""
+        self._soon(lambda: self.app.events.emit(name, job, **fields))
+
+    def tell_outage(self, error: Exception) -> None:
+        """The store was away for the keeper."""
+        self._soon(self._outage.noticed, error)
+
+    def announce(self, settlement: AnySettlement) -> None:
+        """Tell what became of a job that was taken over."""
+        self._soon(announce, self.app.events, settlement, self.app.clock.now())
 
     def held(self) -> list[Job]:
-        """The jobs whose leases are ours; from any thread."""
+        """The jobs whose leases are ours."""
         return list(self._held.values())
 
     def row(self, row: Row) -> Row:
@@ -286,8 +373,9 @@ class Worker:
         return msgspec.structs.replace(
             row,
             beat_at=self.app.clock.now(),
+            tasks=self.app.registry.names(),
             running=tuple(self._running),
-            stuck=self._threads.stuck,
+            stuck=self._threads.stuck + len(self._bench.left),
             state="draining" if self._draining else "running",
         )
 
@@ -300,12 +388,11 @@ class Worker:
         return [f"{job.short} {job.task}" for job in self.held()]
 
 
+async def _ends(next_due: int | None) -> bool:
+    """A burst is over when nothing is left to do now."""
+    return True
+
+
 async def _ended(task: "asyncio.Task[None]") -> None:
     task.cancel()
     await asyncio.wait({task})
-
-
-def _queue_caps(queues: Sequence[str] | Mapping[str, int | None] | None) -> dict[str, int | None] | None:
-    if queues is None or isinstance(queues, Mapping):
-        return dict(queues) if queues else None
-    return dict.fromkeys(queues)

@@ -1,5 +1,6 @@
 """Settings: layers, where values come from, and what wrong ones are told."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,35 @@ def test_the_user_file_stands_under_xdg_config_home(project: Path) -> None:
     assert settings(project, XDG_CONFIG_HOME=str(project.parent / "xdg")).release == "from user"
 
 
+def test_a_home_that_is_closed_to_us_has_no_settings(project: Path) -> None:
+    """As for a container that runs as another user than the one whose home it was given."""
+    home = project.parent / "home"
+    write(home, 'release = "closed"', ".config/redrive/config.toml")
+    home.chmod(0o000)
+    root = os.geteuid() == 0
+    if root:
+        os.setegid(65534)
+        os.seteuid(65534)
+    try:
+        assert load(start=Path("/"), environ={"HOME": str(home)}).release is None
+    finally:
+        if root:
+            os.seteuid(0)
+            os.setegid(0)
+        home.chmod(0o755)
+
+
+def test_a_named_project_file_is_read_instead_of_the_nearest(project: Path) -> None:
+    write(project, 'release = "nearest"')
+    named = write(project, 'url = "sqlite:///jobs.db"\nrelease = "named"', "etc/jobs.toml")
+    config = settings(project, REDRIVE_CONFIG="etc/jobs.toml")
+    assert config.release == "named"
+    assert config.sources["release"] == str(named)
+    assert config.resolved_url == f"sqlite:///{named.parent}/jobs.db"
+    assert "there is no configuration file" in refused(project, REDRIVE_CONFIG="etc/none.toml")
+    assert "name a .toml file" in refused(project, REDRIVE_CONFIG="etc")
+
+
 def test_the_nearest_project_file_upwards_is_read(project: Path) -> None:
     write(project, 'release = "outer"')
     inner = project / "a" / "b"
@@ -77,6 +107,14 @@ def test_the_nearest_project_file_upwards_is_read(project: Path) -> None:
     write(inner, '[project]\nname = "not ours"', "pyproject.toml")
     assert settings(inner).release == "inner"
     assert settings(project).release == "outer"
+
+
+def test_settings_may_stand_under_a_table_of_the_products_name(project: Path) -> None:
+    write(project, "[redrive]\napp = 'shop:app'\n[worker]\nthreads = 3")
+    config = settings(project)
+    assert (config.app, config.worker.threads) == ("shop:app", 3)
+    write(project, "redrive = 3")
+    assert "is not a table" in refused(project)
 
 
 def test_redrive_toml_wins_over_pyproject_in_the_same_folder(project: Path) -> None:

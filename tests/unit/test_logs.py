@@ -21,9 +21,9 @@ BAD = Failure(reason="validation", type="ValueError", message="no width", attemp
 WORKER = {"worker": "w1"}
 FIELDS: dict[str, dict[str, Any]] = {
     "job.started": {"attempt": 1, "limit": 3},
-    "job.succeeded": {"attempt": 3, "duration": 1_200_000},
-    "job.retried": {"failure": REFUSED, "limit": 3, "delay": 5 * SECOND},
-    "job.buried": {"failure": BAD, "limit": 3, "why": "not retryable (validation)"},
+    "job.succeeded": {"attempt": 3, "duration": 1_200_000, "note": None},
+    "job.retried": {"failure": REFUSED, "limit": 3, "delay": 5 * SECOND, "note": None},
+    "job.buried": {"failure": BAD, "limit": 3, "why": "not retryable (validation)", "note": None},
     "job.snoozed": {"delay": 60 * SECOND, "why": "not yet"},
     "job.discarded": {"reason": "duplicate", "why": ""},
     "job.released": {"delay": 0, "why": "its worker stops"},
@@ -35,6 +35,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "worker.stuck": WORKER | {"stuck": 1, "slots": 8},
     "worker.recycled": WORKER | {"stuck": 4},
     "worker.lost": WORKER | {"cause": "its process is gone", "jobs": ["a", "b"]},
+    "worker.fault": WORKER | {"error": "KeyError: 'x'"},
     "store.unavailable": {"error": "disk gone"},
 }
 
@@ -74,9 +75,16 @@ def log() -> Iterator[Callable[..., list[str]]]:
         ),
         (
             event("job.buried"),
-            "job 5a1f01c2 thumbnail.make failed (attempt 1/3, validation): no width, "
-            "not retryable (validation), buried",
+            (
+                "job 5a1f01c2 thumbnail.make failed (attempt 1/3, validation): no width, "
+                "not retryable (validation), buried"
+            ),
         ),
+        (
+            event("job.succeeded", note="its result was not kept"),
+            "job 5a1f01c2 thumbnail.make done on attempt 3 in 1.2s (its result was not kept)",
+        ),
+        (event("worker.stopped", done=1), "worker w1 stopped: 1 job done, 1 buried"),
         (event("job.snoozed"), "job 5a1f01c2 thumbnail.make snoozed, back in 1m: not yet"),
         (event("job.discarded"), "job 5a1f01c2 thumbnail.make discarded (duplicate)"),
         (event("worker.lost"), "worker w1 is lost (its process is gone); took over 2 jobs"),

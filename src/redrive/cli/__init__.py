@@ -1,21 +1,48 @@
 """The command line, one file per noun; a command is imported when it is typed."""
 
-import signal
 import sys
 from types import FrameType
+
+import redrive
+
+QUICK = (["--help"], ["-h"], ["--version"])
+"""What is asked most, and by scripts that must not wait: answered without a library."""
 
 
 def main() -> None:
     """Run what was typed, and end with its exit code."""
+    if sys.argv[1:] in QUICK and _answered(sys.argv[1]):
+        return
+    import signal
+
     from redrive.cli.root import root  # lazily: `import redrive.cli` alone needs no click
 
     signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGINT, _interrupted)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     root(prog_name="redrive")
 
 
+class Terminated(SystemExit):
+    """SIGTERM came: leave as after Ctrl-C, so that what is open is closed on the way out."""
+
+
 def _terminated(number: int, frame: FrameType | None) -> None:
-    """Leave as after Ctrl-C: what is open is closed on the way out."""
-    sys.exit(128 + number)
+    raise Terminated(128 + number)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Python's own, under another name: asyncio would put its own in its place, which cannot end a blocking read."""
+    raise KeyboardInterrupt
+
+
+def _answered(question: str) -> bool:
+    from redrive.cli.quick import HELP
+
+    try:
+        print(f"redrive {redrive.__version__}" if question == "--version" else HELP, flush=True)
+    except BrokenPipeError:
+        return False  # the whole program knows how to end then
+    return True

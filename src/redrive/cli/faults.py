@@ -7,10 +7,6 @@ from collections.abc import Callable
 
 import click
 
-from redrive.cli.output import say
-from redrive.errors import RedriveError
-from redrive.redact import said
-
 EXIT_FAULT = 1
 EXIT_USAGE = 2
 EXIT_PARTLY = 3
@@ -36,24 +32,28 @@ def concluded(run: Callable[[], object], *, debug: bool) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return EXIT_USAGE
-    except click.ClickException as error:
-        _trace(debug)
-        say(_usage(error))
-        return EXIT_USAGE
-    except RedriveError as error:
-        _trace(debug)
-        say(said(error))
-        return error.exit_code
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback without --debug
-        _trace(debug)
-        say(_own_fault(error, debug=debug))
-        return EXIT_FAULT
+        if debug:
+            traceback.print_exc()
+        return _told(error, debug=debug)
     return code if isinstance(code, int) else 0
 
 
-def _trace(debug: bool) -> None:
-    if debug:
-        traceback.print_exc()
+def _told(error: Exception, *, debug: bool) -> int:
+    from redrive.cli.output import say  # lazily: what goes well needs none of this
+    from redrive.errors import RedriveError
+    from redrive.redact import said
+
+    match error:
+        case click.ClickException():
+            say(_usage(error))
+            return EXIT_USAGE
+        case RedriveError():
+            say(said(error))
+            return error.exit_code
+    where = "the traceback is above" if debug else "run it again with --debug to see where"
+    say(f"this is a fault in Redrive itself, {type(error).__name__}: {said(error)}; {where}, and report it")
+    return EXIT_FAULT
 
 
 def _usage(error: click.ClickException) -> str:
@@ -61,11 +61,6 @@ def _usage(error: click.ClickException) -> str:
     sentence = f"{sentence[:1].lower()}{sentence[1:]}"
     context = getattr(error, "ctx", None)
     return f"{sentence}; see `{context.command_path} --help`" if context is not None else sentence
-
-
-def _own_fault(error: Exception, *, debug: bool) -> str:
-    where = "the traceback is above" if debug else "run it again with --debug to see where"
-    return f"this is a fault in Redrive itself, {type(error).__name__}: {said(error)}; {where}, and report it"
 
 
 def _leave_quietly() -> None:

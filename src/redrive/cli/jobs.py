@@ -14,8 +14,9 @@ from redrive.cli.output import Column, emit, say, table
 from redrive.cli.page import show_page
 from redrive.cli.session import Session, actor
 from redrive.cli.shapes import of_listed, of_record
-from redrive.cli.times import beside
+from redrive.cli.times import roughly_beside
 from redrive.cli.why import Scene, why
+from redrive.errors import NotFound
 from redrive.job import State
 from redrive.store import Depth, JobQuery, Listed, Record, Store
 
@@ -31,7 +32,7 @@ _COLUMNS = (
 )
 
 
-@click.group("jobs", cls=Group, short_help="List jobs, see why one does not run, cancel it.")
+@click.group("jobs", cls=Group)
 def command() -> None:
     """List jobs, see why one does not run, cancel it.
 
@@ -84,11 +85,11 @@ async def _pages(store: Store, query: JobQuery) -> AsyncIterator[Listed]:
 
 
 def _row(row: Listed, now: int) -> list[str]:
-    when = "" if row.state is State.LEASED or not row.at else beside(row.at, now)
+    when = "" if row.state is State.LEASED or not row.at else roughly_beside(row.at, now)
     return [row.id[-8:], row.state, row.task, row.queue, str(row.attempts), when, row.error or ""]
 
 
-@command.command("show", cls=Verb)
+@command.command("show", cls=Verb, short_help="Show everything about a job, and why it is not running.")
 @click.argument("id")
 @json_option
 @pass_session
@@ -100,7 +101,9 @@ def show_(session: Session, id: str, as_json: bool) -> None:
 async def _show(session: Session, id: str, as_json: bool) -> None:
     async with session.opened() as store:
         found = await find_job(store, id)
-        record = await store.jobs.get(found) or Record()
+        record = await store.jobs.get(found)
+        if record is None:
+            raise NotFound(f"job {found} was forgotten while it was looked for; its time was over")
         scene = await _scene(session, store, record)
         reasons = why(record, scene)
         if as_json:
@@ -121,7 +124,7 @@ async def _scene(session: Session, store: Store, record: Record) -> Scene:
     )
 
 
-@command.command("cancel", cls=Verb)
+@command.command("cancel", cls=Verb, short_help="Discard jobs that have not ended.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @json_option
 @pass_session

@@ -11,25 +11,27 @@ import click
 class LazyGroup(click.Group):
     """A group that knows its commands by module and one line of help; each module has a `command`."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, lazy: Mapping[str, tuple[str, str]], hidden: Mapping[str, str], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.lazy = lazy
+        self._modules = {name: module for name, (module, _) in lazy.items()} | dict(hidden)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.lazy:
+        if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
-        module, _ = self.lazy[cmd_name]
-        command: click.Command = import_module(module).command
+        command: click.Command = import_module(self._modules[cmd_name]).command
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in self.lazy and name not in self.commands and not name.startswith("-"):
+        if name not in self._modules and not name.startswith("-"):
             raise click.UsageError(unknown("command", name, list(self.lazy)), ctx)
         return super().resolve_command(ctx, args)
 

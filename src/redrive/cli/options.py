@@ -9,8 +9,6 @@ from redrive.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-LEVELS = ("debug", "info", "warning", "error", "critical")
-
 pass_session = click.make_pass_decorator(Session)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one value per line.")
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
@@ -22,21 +20,20 @@ def global_options(*, hidden: bool = False) -> list[click.Option]:
         _given("--url", "url", "URL", "The store, such as sqlite:///redrive.db.", hidden),
         _given("--app", "app", "MODULE:APP", "The app whose tasks and store to use.", hidden),
         _given("--config", "config", "FILE", "The project file, instead of the nearest redrive.toml.", hidden),
-        _given("--log-level", "log.level", click.Choice(LEVELS, case_sensitive=False), "What is logged.", hidden),
-        _given("--log-format", "log.format", click.Choice(("text", "json")), "How it is logged.", hidden),
+        _given("--log-level", "log.level", "LEVEL", "debug, info, warning, error or critical.", hidden),
+        _given("--log-format", "log.format", "FORMAT", "text, or json for one object per line.", hidden),
         click.Option(
             ["--debug"], is_flag=True, expose_value=False, hidden=hidden, help="Show the traceback of an error."
         ),
     ]
 
 
-def _given(flag: str, key: str, kind: str | click.ParamType, help: str, hidden: bool) -> click.Option:
+def _given(flag: str, key: str, metavar: str, help: str, hidden: bool) -> click.Option:
     def keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
         if value is not None:
             ctx.find_object(Session).give(key, value)  # type: ignore[union-attr]  # the root makes one
 
-    shape: dict[str, Any] = {"metavar": kind} if isinstance(kind, str) else {"type": kind}
-    return click.Option([flag], expose_value=False, hidden=hidden, callback=keep, help=help, **shape)
+    return click.Option([flag], expose_value=False, hidden=hidden, callback=keep, help=help, metavar=metavar)
 
 
 class Verb(click.Command):

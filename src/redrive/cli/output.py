@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +38,11 @@ def show(line: str = "", *, bold: bool = False, colour: str | None = None) -> No
 def paint(text: str, *, bold: bool = False, colour: str | None = None) -> str:
     """The text with colours where they are seen."""
     return click.style(text, bold=bold or None, fg=colour) if text and coloured() and (bold or colour) else text
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """`1 job`, `2 jobs`, `12,000 jobs`."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def coloured() -> bool:
@@ -104,6 +110,11 @@ def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]
         pad = " " * (room - size(text))
         pieces.append(pad + text if column.right else text + pad)
     return GAP.join(pieces).rstrip()
+
+
+def folded(text: str, room: int) -> list[str]:
+    """The text in lines of at most this many columns; words, and so paths and ids, stay whole."""
+    return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def size(text: str) -> int:

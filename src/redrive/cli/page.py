@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from redrive.cli.output import clean, cut, paint, show, width
+from redrive.cli.output import clean, counted, cut, folded, paint, show, width
 from redrive.cli.shapes import json_in
 from redrive.cli.times import at_and_beside, beside, span
 from redrive.job import Job, State, decode_headers
@@ -40,25 +40,19 @@ def show_page(record: Record, reasons: Sequence[str], now: int) -> None:
 
 def _field(name: str, value: str) -> None:
     """A name and what it is, folded under itself when it is long."""
-    first, *rest = _folded(clean(value), max(20, width() - NAMES - 2))
+    first, *rest = folded(clean(value), max(20, width() - NAMES - 2))
     show(f"  {name:<{NAMES}}{first}")
     for line in rest:
         show(f"  {'':<{NAMES}}{line}")
-
-
-def _folded(text: str, room: int) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _of_job(job: Job, record: Record, now: int) -> Iterator[tuple[str, str]]:
     yield "id", job.id
     yield "queue", f"{job.queue}, priority {job.priority}"
     epoch = f", epoch {job.epoch}" if job.epoch > 1 else ""
-    yield "attempts", f"{job.attempts} of {attempts_of(job)} failed, {_plural(job.starts, 'start')}{epoch}"
+    yield "attempts", f"{job.attempts} of {attempts_of(job)} failed, {counted(job.starts, 'start')}{epoch}"
     if job.crashes or job.losses:
-        yield "", f"{_plural(job.crashes, 'crash', 'crashes')}, {_plural(job.losses, 'loss', 'losses')}"
+        yield "", f"{counted(job.crashes, 'crash', 'crashes')}, {counted(job.losses, 'loss', 'losses')}"
     yield "created", at_and_beside(job.created_at, now)
     if job.state in (State.SCHEDULED, State.READY):
         yield "due", at_and_beside(job.due_at, now)
@@ -89,7 +83,7 @@ def _of_finished(row: Finished | None, now: int) -> Iterator[tuple[str, str]]:
         return
     yield "id", row.id
     yield "queue", row.queue
-    yield "attempts", f"done on attempt {row.attempts + 1} in {span(row.duration)}"
+    yield "attempts", f"done on attempt {row.attempts} in {span(row.duration)}"
     yield "ended", at_and_beside(row.ended_at, now)
     if row.key:
         yield "key", row.key
@@ -114,7 +108,7 @@ def _failures(failures: Sequence[Failure], now: int) -> None:
     if not failures:
         return
     show()
-    show(f"  {_plural(len(failures), 'failure')}, the last one at the end", bold=True)
+    show(f"  {counted(len(failures), 'failure')}, the last one at the end", bold=True)
     for failure in failures:
         epoch = f" of epoch {failure.epoch}" if failure.epoch > 1 else ""
         said = f"{_last_name(failure.type)}: {failure.message}" if failure.message else _last_name(failure.type)
@@ -127,7 +121,7 @@ def _failures(failures: Sequence[Failure], now: int) -> None:
 
 
 def _lines(text: str) -> None:
-    for line in _folded(clean(text), max(20, width() - 4))[:6]:
+    for line in folded(clean(text), max(20, width() - 4))[:6]:
         show(f"    {line}")
 
 
@@ -141,7 +135,3 @@ def _traceback(failure: Failure) -> None:
 
 def _last_name(path: str) -> str:
     return path.rpartition(".")[2]
-
-
-def _plural(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,7 +1,8 @@
 """The program itself: its global options, and the commands by name."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -27,19 +28,12 @@ COMMANDS = {
 }
 """Every command with its module and its line of help."""
 
-HIDDEN = {"note-death": ("redrive.cli.deaths", "Write the death of a worker process to the journal.")}
+HIDDEN = {"note-death": "redrive.cli.deaths"}
 """What only our own processes call."""
 
 
 class Root(LazyGroup):
     """Ends every command with one sentence at the worst, and the right exit code."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in HIDDEN:
-            from redrive.cli.deaths import command  # lazily, as all commands
-
-            return command
-        return super().get_command(ctx, cmd_name)
 
     def main(
         self,
@@ -60,16 +54,30 @@ class Root(LazyGroup):
             )
         )
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _heard():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with _heard():
             return super().invoke(ctx)
-        except BrokenPipeError as error:
-            raise Unread from error  # click would end this with code 1
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """Click would end a broken pipe with code 1."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise Unread from error
 
 
 @click.group(
     cls=Root,
     lazy=COMMANDS,
+    hidden=HIDDEN,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
     no_args_is_help=True,
 )

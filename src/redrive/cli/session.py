@@ -1,6 +1,5 @@
 """What a command stands on: the global options, the settings, the app and the store."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -8,7 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-if TYPE_CHECKING:  # the rest is imported by the commands that need it
+from redrive.cli import Terminated
+
+if TYPE_CHECKING:  # what `--help` does not need is imported where it is used, here and below
     from redrive.app import Redrive
     from redrive.clock import Clock
     from redrive.config import Config
@@ -44,7 +45,8 @@ class Session:
 
         if "config" in self.given:  # child processes and the app's own settings read the same file
             os.environ[CONFIG] = str(Path(self.given["config"]).absolute())
-        return load(overrides={key: value for key, value in self.given.items() if key != "config"} | flags)
+        given = {key: value for key, value in self.given.items() if key != "config"}
+        return load(overrides=given | {key: value for key, value in flags.items() if value is not None})
 
     @property
     def named_app(self) -> str | None:
@@ -59,12 +61,14 @@ class Session:
 
     def app(self, reference: str | None = None) -> "Redrive":
         """The app that was named, or the project's; one sentence when there is none or it cannot be imported."""
-        from redrive.app import find_app
         from redrive.errors import BadApp
+        from redrive.reference import find_app
 
         reference = reference or self.named_app
         try:
             app = find_app(reference, self.config)
+        except Terminated:
+            raise
         except SystemExit as error:
             raise BadApp(
                 f"module {reference!r} ends the program when it is imported (exit code {error.code}); "
@@ -86,6 +90,18 @@ class Session:
                 f"--url is {safe_url(wanted)}, but the app names {safe_url(own)} in its code; "
                 f"leave --url out, or write `Redrive()` there so that the URL can be set from outside"
             )
+
+    def listen(self) -> None:
+        """Show what the app warns of, as messages of this program."""
+        import logging
+        import sys
+
+        from redrive.logs import start_logging
+
+        start_logging(self.config.log.level, self.config.log.format, sys.stderr)
+        if self.config.log.format == "text":
+            for handler in logging.getLogger("redrive").handlers:
+                handler.setFormatter(logging.Formatter("redrive: %(message)s"))
 
     # the store ------------------------------------------------------------------------------------------------------
 
@@ -117,6 +133,8 @@ class Session:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the asynchronous part of a command."""
+        import asyncio
+
         return asyncio.run(work)
 
 

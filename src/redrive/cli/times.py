@@ -1,8 +1,10 @@
 """Points in time as people type and read them."""
 
+import re
+from collections.abc import Callable
 from datetime import datetime
 
-from redrive.clock import Duration, iso, micros, moment, spoken
+from redrive.clock import SECOND, Duration, iso, micros, moment, spoken
 from redrive.errors import UsageError
 
 
@@ -45,7 +47,23 @@ def span(length: int) -> str:
 
 def beside(at: int, now: int) -> str:
     """A time as it lies from now: `in 5m`, `3m ago`."""
-    return f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
+    return _beside(at - now, span)
+
+
+def roughly(length: int) -> str:
+    """A duration in its greatest unit: `45s`, `3m`, `2h`."""
+    return "".join(re.findall(r"[\d.]+[a-z]+", span(length))[:1])
+
+
+def roughly_beside(at: int, now: int) -> str:
+    """A time as it lies from now, for tables."""
+    return _beside(at - now, roughly)
+
+
+def _beside(away: int, said: Callable[[int], str]) -> str:
+    if abs(away) < SECOND:
+        return "now"
+    return f"in {said(away)}" if away > 0 else f"{said(-away)} ago"
 
 
 def at_and_beside(at: int, now: int) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from redrive.cli.output import counted
 from redrive.cli.shapes import paused_by
 from redrive.cli.times import beside, span
 from redrive.job import Job, State
@@ -56,7 +57,7 @@ def _leased(record: Record, scene: Scene) -> str:
 def _waiting(job: Job, record: Record, scene: Scene) -> Iterator[str]:
     due = job.state is State.READY or job.due_at <= scene.now
     if not due:
-        again = f" after {job.attempts} failed attempts" if job.attempts else ""
+        again = f" again after failed attempt {job.attempts}" if job.attempts else ""
         yield f"it is scheduled{again}: due {beside(job.due_at, scene.now)}"
     if job.expires is not None and job.expires <= scene.now:
         yield f"it expired {beside(job.expires, scene.now)}; the next worker that sees it discards it"
@@ -108,7 +109,7 @@ def _in_line(job: Job, scene: Scene) -> Iterator[str]:
     able = [worker for worker in serving if job.task in worker.tasks and not _drains(worker)]
     busy = [worker for worker in able if len(worker.running) >= worker.slots]
     others = max(0, scene.depth.ready - 1)
-    line = f"{others} other jobs of queue {job.queue} are ready" if others else f"queue {job.queue} has no other"
+    line = f"queue {job.queue} has {counted(others, 'other ready job') if others else 'no other'}"
     if len(busy) == len(able):
         slots = sum(worker.slots for worker in able)
         yield f"all {slots} slots of the workers for it are busy, and {line}; add workers or raise -c if this lasts"

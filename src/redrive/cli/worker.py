@@ -14,8 +14,9 @@ import click
 
 from redrive.cli.options import Verb, pass_session
 from redrive.cli.output import say
-from redrive.cli.session import CONFIG, URL, Session
-from redrive.clock import SECOND, spoken
+from redrive.cli.session import URL, Session
+from redrive.cli.times import span
+from redrive.clock import SECOND
 from redrive.logs import log_event, start_logging
 from redrive.supervisor import EXIT_RECYCLE, SUPERVISED, supervise
 
@@ -36,10 +37,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @click.command("worker", cls=Verb)
 @click.argument("reference", metavar="[APP]", required=False)
-@click.option("--queue", "-q", "queues", multiple=True, metavar="NAME[=N]", help="A queue, with at most N slots; all.")
-@click.option("--concurrency", "-c", metavar="N", help="Async handlers that run at once, per process.")
-@click.option("--threads", metavar="N", help="Plain functions that run at once, per process.")
-@click.option("--processes", metavar="N", help="Start N processes, watch over them, and restart them.")
+@click.option(
+    "--queue", "-q", "queues", multiple=True, metavar="NAME[=N]", help="Serve this queue, in N slots at most."
+)
+@click.option("--concurrency", "-c", metavar="N", help="Async handlers that run at once, per process (20).")
+@click.option("--threads", metavar="N", help="Plain functions that run at once, per process (8).")
+@click.option("--processes", metavar="N", help="Run N processes, watch over them and restart them.")
 @click.option("--burst", is_flag=True, help="End when there is nothing left to do.")
 @click.option("--json", "as_json", is_flag=True, help="Log JSON, one object per line, as --log-format json does.")
 @pass_session
@@ -55,8 +58,9 @@ def command(
 ) -> int:
     """Run the jobs of APP: `module:app`, a module with one app in it, or a file.
 
-    Without APP it is the `app` of the project file. SIGTERM and Ctrl-C let running jobs finish within the grace
-    period; a second one leaves at once.
+    Without APP it is the `app` of the project file; without -q every queue is served. What is not given here comes
+    from the settings, `redrive config` shows them. SIGTERM and Ctrl-C let running jobs finish within the grace period;
+    a second one leaves at once.
     """
     config = session.settings(
         {
@@ -165,7 +169,7 @@ class Told:
 
     def _explain(self, number: int) -> None:
         if number == signal.SIGINT and self._explains:
-            say(f"running jobs have {spoken(self._grace)} to finish; Ctrl-C once more leaves at once")
+            say(f"running jobs have {span(self._grace)} to finish; Ctrl-C once more leaves at once")
 
     def _leave(self, number: int) -> None:
         self._forced = self._forced or number
@@ -181,7 +185,7 @@ class Told:
         self._timers.append(timer)
 
     def _end(self, number: int, why: str) -> None:
-        text = f"redrive: worker {self._worker.id} {why} {spoken(self._grace)}; its jobs are left to other workers\n"
+        text = f"redrive: worker {self._worker.id} {why} {span(self._grace)}; its jobs are left to other workers\n"
         try:
             os.write(2, text.encode())
         finally:

@@ -17,7 +17,10 @@ _BY_KEY = {setting.key: setting for setting in SETTINGS}
 _SECTIONS: dict[str, type[msgspec.Struct]] = {"worker": WorkerSettings, "retention": Retention, "log": Log}
 _POLICY_TABLES = frozenset({"on"})  # tables that belong to a policy itself: every other table in [retry] names one
 
-_INTERNAL = re.compile(r"REDRIVE_(SUPERVISED|FAILPOINT|CHILD|PYTHON|TEST)(_.*)?")
+_FILE = "REDRIVE_CONFIG"
+"""Names the project file, instead of the nearest one; `--config` sets it."""
+
+_INTERNAL = re.compile(r"REDRIVE_(CONFIG|SUPERVISED|FAILPOINT|CHILD|PYTHON|TEST)(_.*)?")
 _KUBERNETES = re.compile(r"REDRIVE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)")
 
 _BORROWED = {
@@ -51,7 +54,7 @@ def load(
     """
     here = (start or Path.cwd()).absolute()
     variables = os.environ if environ is None else environ
-    project = _project_file(here)
+    project = _named_file(variables, here) or _project_file(here)
     found: Layer = {}
     for path in filter(None, (_user_file(variables), project)):
         found |= _from_file(path)
@@ -66,24 +69,45 @@ def load(
 def _user_file(environ: Mapping[str, str]) -> Path | None:
     home = environ.get("XDG_CONFIG_HOME") or (environ.get("HOME") and f"{environ['HOME']}/.config")
     path = Path(home, "redrive", "config.toml") if home else None
-    return path if path and path.is_file() else None
+    return path if path and _is_there(path) else None
+
+
+def _named_file(environ: Mapping[str, str], here: Path) -> Path | None:
+    named = environ.get(_FILE)
+    if not named:
+        return None
+    path = here / named
+    if path.suffix != ".toml" or not path.is_file():
+        raise ConfigError(f"there is no configuration file {path}; {_FILE} and --config name a .toml file")
+    return path
 
 
 def _project_file(here: Path) -> Path | None:
     for folder in (here, *here.parents):
-        if (own := folder / "redrive.toml").is_file():
+        if _is_there(own := folder / "redrive.toml"):
             return own
         shared = folder / "pyproject.toml"
-        if shared.is_file() and "redrive" in _toml(shared).get("tool", {}):
+        if _is_there(shared) and "redrive" in _toml(shared).get("tool", {}):
             return shared
     return None
+
+
+def _is_there(path: Path) -> bool:
+    """A folder that is closed to us, as the home of another user, has nothing for us."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _from_file(path: Path) -> Layer:
     tables = _toml(path)
     if path.name == "pyproject.toml":
-        tables = tables["tool"]["redrive"]
-    return {key: Found(value, str(path)) for key, value in _flat(tables, str(path))}
+        tables = tables.get("tool", {}).get("redrive", {})
+    own = tables.pop("redrive", {})  # `app` may stand under [redrive] as under [tool.redrive]
+    if not isinstance(own, Mapping):
+        raise ConfigError(f"{path}: redrive = {own!r} is not a table of settings; write [redrive]")
+    return {key: Found(value, str(path)) for key, value in _flat({**tables, **own}, str(path))}
 
 
 def _toml(path: Path) -> dict[str, Any]:

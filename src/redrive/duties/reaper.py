@@ -1,14 +1,15 @@
 """Takes over jobs whose holder is gone, and gives each what is due to it."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from redrive.attempt import Bench, Trial, suspected
-from redrive.store import Orphan
+from redrive.bench import Bench, Trial
+from redrive.clock import SECOND
+from redrive.conclusion import suspected
+from redrive.store import AnySettlement, Orphan, Store
 
 LIMIT = 200
-REST = 1_000_000
-LEASE = 30_000_000
+REST = SECOND
+LEASE = 30 * SECOND
 
 
 class Reaper:
@@ -16,8 +17,10 @@ class Reaper:
 
     name = "reaper"
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, store: Store, announce: Callable[[AnySettlement], None]) -> None:
         self._bench = bench
+        self._store = store
+        self._announce = announce
 
     async def poll(self) -> int:
         """Reap what has ended by lease."""
@@ -25,13 +28,16 @@ class Reaper:
 
     async def reap(self, gone: Sequence[str], cause: str | None = None) -> int:
         """Take over and settle a share of orphans; answers how many."""
-        store = self._bench.app.store
-        orphans = await store.jobs.reap(self._bench.identity.worker, gone, LIMIT, LEASE)
+        orphans = await self._store.jobs.reap(self._bench.identity.worker, gone, LIMIT, LEASE)
         if orphans:
-            await store.jobs.settle([self._settlement(orphan, cause) for orphan in orphans])
+            settlements = [self._settlement(orphan, cause) for orphan in orphans]
+            late = await self._store.jobs.settle(settlements)
+            for settlement in settlements:
+                if settlement.job.id not in late:
+                    self._announce(settlement)
         return len(orphans)
 
-    def _settlement(self, orphan: Orphan, cause: str | None) -> Any:
+    def _settlement(self, orphan: Orphan, cause: str | None) -> AnySettlement:
         app = self._bench.app
         trial = Trial(self._bench, orphan.job, app.clock.steady(), app.registry.get(orphan.job.task))
         return suspected(trial, cause or f"{orphan.why}: {orphan.holder}", app.clock.now())

@@ -1,6 +1,7 @@
 """The child's side of running jobs in a process of their own: it knows frames, and nothing of apps or tasks."""
 
 import asyncio
+import atexit
 import faulthandler
 import os
 import resource
@@ -14,12 +15,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from redrive.runners.frames import CAP, SECONDS, BadFrame, Kind, packed, receive_frame
-from redrive.runners.parent import die_with_parent, end_group, leave_no_core
+from redrive.runners.descendants import descendants, end, own_children
+from redrive.runners.frames import CAP, BadFrame, Kind, packed, packed_seconds, receive_frame
+from redrive.runners.parent import die_with_parent_and_all, end_group, leave_no_core
 
 CHANNEL = "REDRIVE_CHILD_CHANNEL"
 PARENT = "REDRIVE_CHILD_PARENT"
+LIFELINE = "REDRIVE_CHILD_LIFELINE"
 EXIT_BROKEN = 70
+_SENTENCE_LIMIT = 4 * 1024
+_TRACE_LIMIT = 32 * 1024
 
 T = TypeVar("T")
 
@@ -42,26 +47,41 @@ class Parent:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self._speaking = threading.Lock()
+        self._working = False
 
     def extend(self, seconds: float) -> None:
-        """Have the deadline of the running job moved to so many seconds from now."""
-        self.tell(Kind.EXTEND, SECONDS.pack(seconds))
+        """Have the deadline of the running job moved to so many seconds from now; nothing when none runs."""
+        with self._speaking:
+            if self._working:
+                self._send(Kind.EXTEND, packed_seconds(seconds))
 
     def tell(self, kind: Kind, body: bytes = b"") -> None:
-        """Send a frame; a parent that is gone takes us with it."""
+        """Send a frame."""
+        with self._speaking:
+            self._working = kind is Kind.TAKEN
+            self._send(kind, body)
+
+    def _send(self, kind: Kind, body: bytes) -> None:
         try:
-            with self._speaking:
-                self.channel.sendall(packed(kind, body))
-        except OSError:
+            self.channel.sendall(packed(kind, body))
+        except OSError:  # a parent that is gone takes us with it
             end_group()
 
 
 def _settle_in() -> None:
-    die_with_parent(int(os.environ.pop(PARENT)))
+    lifeline = int(os.environ.pop(LIFELINE))
+    os.set_inheritable(lifeline, False)
+    die_with_parent_and_all(int(os.environ.pop(PARENT)), lifeline)
     leave_no_core()
+    atexit.register(_end_what_is_left, os.getpid())  # before the app registers its own, so called after them
     faulthandler.enable(all_threads=False)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+
+def _end_what_is_left(own: int) -> None:
+    if os.getpid() == own:
+        end(descendants(own))
 
 
 class _Child:
@@ -98,14 +118,14 @@ class _Child:
         try:
             handle = await _value(self._start(hello, self._parent))
         except BaseException as error:  # noqa: BLE001 - whatever a user's module raises when imported
-            sentence = f"{type(error).__name__}: {_text(error)}"
-            self._parent.tell(Kind.START_FAILED, f"{sentence}\0{traceback.format_exc()}".encode("utf-8", "replace"))
+            self._parent.tell(Kind.START_FAILED, _told(error).encode("utf-8", "replace"))
             return None
         self._parent.tell(Kind.READY)
         return handle
 
     async def _work(self, handle: Handler, body: bytes) -> None:
         (cap,) = CAP.unpack_from(body)
+        before = own_children()
         self._parent.tell(Kind.TAKEN)
         try:
             with _capped(cap):
@@ -113,11 +133,18 @@ class _Child:
         except BaseException:  # noqa: BLE001 - what the handler's keeper lets through leaves nothing to trust
             traceback.print_exc()
             os._exit(EXIT_BROKEN)
-        self._parent.tell(Kind.REPLY, reply)
+        # What the job has started and left running ends with this process, which nobody else is to share with it.
+        self._parent.tell(Kind.REPLY if own_children() <= before else Kind.LAST, reply)
 
 
 async def _value(given: T | Awaitable[T]) -> T:
     return await given if isinstance(given, Awaitable) else given
+
+
+def _told(error: BaseException) -> str:
+    """Why the start failed: a sentence, NUL, the traceback."""
+    sentence = f"{type(error).__name__}: {_text(error)}".replace("\0", "")
+    return f"{sentence[:_SENTENCE_LIMIT]}\0{traceback.format_exc()[-_TRACE_LIMIT:]}"
 
 
 def _text(error: BaseException) -> str:
@@ -134,7 +161,8 @@ def _capped(cap: int) -> Iterator[None]:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = max(cap - _shared(), 0)
+    resident, data = _memory()
+    limit = data + max(cap - resident, 0)
     resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
     try:
         yield
@@ -142,7 +170,7 @@ def _capped(cap: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def _shared() -> int:
-    """Bytes of code and files in memory, which are not data but count for the parent's watch."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[2])
-    return pages * resource.getpagesize()
+def _memory() -> tuple[int, int]:
+    """Bytes in memory, which the parent's watch looks at, and bytes of data, which libraries reserve and do not use."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    return int(pages[1]) * resource.getpagesize(), int(pages[5]) * resource.getpagesize()

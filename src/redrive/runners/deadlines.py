@@ -15,11 +15,13 @@ _SLACK = 0.001
 class Expiring(Protocol):
     """What is told when its time is over."""
 
-    def expire(self) -> None: ...
+    def expire(self, limit: float) -> None:
+        """It was given so many seconds in all, and they are over."""
+        ...
 
 
 Opened = Callable[[Expiring], None]
-"""Told what a deadline hangs on as soon as the handler has begun, so that it can be moved with `deadlines().add`."""
+"""Told what a deadline hangs on before the handler begins, so that it can be moved with `deadlines().move`."""
 
 
 class Deadlines:
@@ -27,19 +29,29 @@ class Deadlines:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._due: dict[Expiring, float] = {}
+        self._spans: dict[Expiring, tuple[float, float]] = {}
         self._next = math.inf
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, run: Expiring, seconds: float) -> None:
-        """Call `run.expire()` after this many seconds unless it is removed before; adding it again moves its deadline."""
-        self._due[run] = when = self.loop.time() + seconds
-        if when < self._next:
-            self._arm(when)
+        """Call `run.expire()` after this many seconds unless it is removed before."""
+        now = self.loop.time()
+        self._set(run, now, now + seconds)
+
+    def move(self, run: Expiring, seconds: float) -> None:
+        """Let it end this many seconds from now instead; one that has ended or never had a deadline stays as it is."""
+        span = self._spans.get(run)
+        if span is not None:
+            self._set(run, span[0], self.loop.time() + seconds)
 
     def remove(self, run: Expiring) -> None:
         """It ended in time."""
-        self._due.pop(run, None)
+        self._spans.pop(run, None)
+
+    def _set(self, run: Expiring, began: float, due: float) -> None:
+        self._spans[run] = (began, due)
+        if due < self._next:
+            self._arm(due)
 
     def _arm(self, when: float) -> None:
         if self._timer is not None:
@@ -50,11 +62,11 @@ class Deadlines:
     def _sweep(self) -> None:
         now = self.loop.time() + _SLACK
         self._next = math.inf
-        for run in [run for run, when in self._due.items() if when <= now]:
-            del self._due[run]
-            run.expire()
-        if self._due:
-            self._arm(min(self._due.values()))
+        for run, (began, due) in [(run, span) for run, span in self._spans.items() if span[1] <= now]:
+            del self._spans[run]
+            run.expire(due - began)
+        if self._spans:
+            self._arm(min(due for _, due in self._spans.values()))
 
 
 class _Here(threading.local):
@@ -75,7 +87,7 @@ def deadlines() -> Deadlines:
 
 def too_long(limit: float) -> TimeoutError:
     """The error of an attempt that was ended at its deadline."""
-    text = f"{limit:g}s" if limit < 60 else spoken(round(limit * SECOND))
+    text = f"{round(limit, 3):g}s" if limit < 60 else spoken(round(limit * SECOND))
     return TimeoutError(f"ran longer than its limit of {text}")
 
 

@@ -14,7 +14,7 @@ _OWN_SIGNALS = frozenset(
 
 
 def cause_of_death(
-    returncode: int,
+    returncode: int | None,
     *,
     killed_by_us: str | None = None,
     oom_before: int | None = None,
@@ -25,6 +25,8 @@ def cause_of_death(
     """Whose doing the end of a process was; `killed_by_us` is the fault for which we killed it ourselves."""
     if killed_by_us is not None:
         return Crashed(killed_by_us, memory, stderr)
+    if returncode is None:
+        return Lost("its process ended, and nobody can tell how: its exit status was taken by somebody else")
     if returncode >= 0:
         return Crashed(said(returncode), memory, stderr)
     if -returncode in _OWN_SIGNALS:

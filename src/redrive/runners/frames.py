@@ -1,13 +1,14 @@
 """What parent and child say to each other: frames of a kind and a length, over a pair of sockets."""
 
 import asyncio
+import math
 import socket
 import struct
 from enum import IntEnum
 
 HEAD = struct.Struct("!BI")
 CAP = struct.Struct("!Q")
-SECONDS = struct.Struct("!d")
+_SECONDS = struct.Struct("!d")
 FRAME_LIMIT = 256 * 1024 * 1024
 
 
@@ -22,6 +23,7 @@ class Kind(IntEnum):
     REPLY = 5  # child: the answer
     GOODBYE = 6  # parent: no more jobs, end in peace
     EXTEND = 7  # child: the deadline of this job is so many seconds from now
+    LAST = 8  # child: the answer, and this process should be given no other job
 
 
 class BadFrame(Exception):
@@ -33,6 +35,21 @@ def packed(kind: Kind, body: bytes = b"") -> bytes:
     if len(body) > FRAME_LIMIT:
         raise BadFrame(f"a frame of {len(body):,} bytes is over the limit of {FRAME_LIMIT:,}")
     return HEAD.pack(kind, len(body)) + body
+
+
+def packed_seconds(seconds: float) -> bytes:
+    """A duration as the body of a frame."""
+    return _SECONDS.pack(seconds)
+
+
+def seconds_in(body: bytes) -> float:
+    """The duration in the body of a frame."""
+    if len(body) != _SECONDS.size:
+        raise BadFrame(f"a duration of {len(body):,} bytes makes no sense")
+    (seconds,) = _SECONDS.unpack(body)
+    if not 0 <= seconds < math.inf:
+        raise BadFrame(f"a duration of {seconds} seconds makes no sense")
+    return float(seconds)
 
 
 def _opened(head: bytes) -> tuple[Kind, int]:

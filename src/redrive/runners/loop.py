@@ -7,7 +7,7 @@ from typing import Any
 
 from redrive.errors import Signal
 from redrive.outcome import Failed, Interrupted, Outcome, Succeeded
-from redrive.runners.deadlines import Expiring, deadlines, interrupted, too_long
+from redrive.runners.deadlines import Opened, deadlines, interrupted, too_long
 
 Call = Callable[[], Awaitable[object]]
 
@@ -22,18 +22,19 @@ async def run_on_loop(
     timeout: float | None,
     patience: float = 5.0,
     listed: set[asyncio.Task[None]] = left,
-    opened: Callable[[Expiring], None] | None = None,
+    opened: Opened | None = None,
 ) -> Outcome:
     """Run a handler to its outcome; one that ignores its end for `patience` seconds is listed and left.
 
     `opened` is told what the deadline hangs on, so that it can be moved.
     """
-    run = _Run(call, timeout, patience)
+    run = _Awaited(patience)
     clock = deadlines()
     if timeout is not None:
         clock.add(run, timeout)
     if opened is not None:
         opened(run)
+    run.start(call)  # last, because an eager task runs the handler's first steps right here
     try:
         outcome = await run.ended()
     finally:
@@ -44,18 +45,39 @@ async def run_on_loop(
     return run.verdict(outcome)
 
 
-class _Run:
-    __slots__ = ("ending", "limit", "loop", "outcome", "patience", "stopped", "task", "timer")
+def start_on_loop(
+    call: Call,
+    timeout: float | None,
+    over: Callable[[Outcome], None],
+    patience: float = 5.0,
+    listed: set[asyncio.Task[None]] = left,
+    opened: Opened | None = None,
+) -> "Alone":
+    """The same without a second task that waits for it, which would cost more than a short handler: `over` is told."""
+    run = Alone(patience, over, listed)
+    if timeout is not None:
+        run.clock.add(run, timeout)
+    if opened is not None:
+        opened(run)
+    run.start(call)
+    return run
 
-    def __init__(self, call: Call, limit: float | None, patience: float) -> None:
+
+class _Run:
+    """A handler in its task, told to end when its time is over."""
+
+    __slots__ = ("loop", "outcome", "patience", "stopped", "task", "timer")
+    task: asyncio.Task[None]
+
+    def __init__(self, patience: float) -> None:
         self.loop = asyncio.get_running_loop()
-        self.limit = limit
         self.patience = patience
-        self.ending: asyncio.Future[None] = self.loop.create_future()
         self.outcome: Outcome | None = None
         self.stopped: Interrupted | TimeoutError | None = None
         self.timer: asyncio.TimerHandle | None = None
-        self.task: asyncio.Task[None] = asyncio.Task(self._contained(call), loop=self.loop, **_EAGER)
+
+    def start(self, call: Call) -> None:
+        self.task = asyncio.Task(self._contained(call), loop=self.loop, **_EAGER)
 
     async def _contained(self, call: Call) -> None:
         try:
@@ -63,6 +85,48 @@ class _Run:
         except BaseException as error:  # noqa: BLE001 - SystemExit and its like must not reach the loop
             self.outcome = Failed(error)
         self._wake()
+
+    def expire(self, limit: float) -> None:
+        """The deadline has come."""
+        if self.outcome is None and self.stopped is None:
+            self._stop(too_long(limit))
+
+    def _stop(self, why: Interrupted | TimeoutError) -> None:
+        self.stopped = self.stopped or why
+        self.task.cancel()
+        if self.timer is None:
+            self.task.add_done_callback(self._never_started)
+            self.timer = self.loop.call_later(self.patience, self._wake)
+
+    def _never_started(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self._wake()
+
+    def _wake(self) -> None:
+        """It has ended, or patience with it has."""
+        raise NotImplementedError
+
+    def verdict(self, outcome: Outcome | None) -> Outcome:
+        """What is reported: an end that we brought about is not the handler's success or failure."""
+        if outcome is not None and self.stopped is None:
+            return outcome
+        error = outcome.error if isinstance(outcome, Failed) else None
+        if outcome is not None and isinstance(error, Signal):
+            return outcome
+        if isinstance(self.stopped, TimeoutError):
+            self.stopped.__cause__ = error
+            return Failed(self.stopped)
+        return self.stopped or Interrupted("cancelled")
+
+
+class _Awaited(_Run):
+    """A run that a task waits for; an end that the task is told is passed on to the handler."""
+
+    __slots__ = ("ending",)
+
+    def __init__(self, patience: float) -> None:
+        super().__init__(patience)
+        self.ending: asyncio.Future[None] = self.loop.create_future()
 
     async def ended(self) -> Outcome | None:
         """How the handler ended, or None when it did not although it was told to."""
@@ -84,32 +148,35 @@ class _Run:
             self.ending = self.loop.create_future()
             self.ending.set_result(None)
 
-    def expire(self) -> None:
-        """The deadline has come."""
-        if self.outcome is None and self.stopped is None and self.limit is not None:
-            self._stop(too_long(self.limit))
-
-    def _stop(self, why: Interrupted | TimeoutError) -> None:
-        self.stopped = self.stopped or why
-        self.task.cancel()
-        if self.timer is None:
-            self.task.add_done_callback(self._never_started)
-            self.timer = self.loop.call_later(self.patience, self._wake)
-
-    def _never_started(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled():
-            self._wake()
-
     def _wake(self) -> None:
         if not self.ending.done():
             self.ending.set_result(None)
 
-    def verdict(self, outcome: Outcome | None) -> Outcome:
-        """What is reported: an end that we brought about is not the handler's success or failure."""
-        error = outcome.error if isinstance(outcome, Failed) else None
-        if outcome is not None and (self.stopped is None or isinstance(error, Signal)):
-            return outcome
-        if isinstance(self.stopped, TimeoutError):
-            self.stopped.__cause__ = error
-            return Failed(self.stopped)
-        return self.stopped or Interrupted("cancelled")
+
+class Alone(_Run):
+    """A run that nobody waits for."""
+
+    __slots__ = ("_listed", "_over", "clock")
+
+    def __init__(self, patience: float, over: Callable[[Outcome], None], listed: set[asyncio.Task[None]]) -> None:
+        super().__init__(patience)
+        self._over: Callable[[Outcome], None] | None = over
+        self._listed = listed
+        self.clock = deadlines()
+
+    def cancel(self, why: str) -> None:
+        """Let the handler end, unless it has."""
+        if self.outcome is None and self._over is not None:
+            self._stop(Interrupted(why))
+
+    def _wake(self) -> None:
+        over, self._over = self._over, None
+        if over is None:
+            return
+        self.clock.remove(self)
+        if self.timer is not None:
+            self.timer.cancel()
+        if self.outcome is None:
+            self._listed.add(self.task)
+            self.task.add_done_callback(self._listed.discard)
+        over(self.verdict(self.outcome))

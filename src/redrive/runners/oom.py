@@ -2,29 +2,27 @@
 
 from pathlib import Path
 
-_CGROUPS = Path("/proc/self/cgroup")
-_ROOT = Path("/sys/fs/cgroup")
-_VMSTAT = Path("/proc/vmstat")
 
-
-def oom_kills() -> int | None:
+def oom_kills(root: Path = Path("/")) -> int | None:
     """The kernel's count of out-of-memory kills in our cgroup, else on this machine; None where it has none."""
-    for path in (*_own_counters(), _VMSTAT):
+    for path in (*_own_counters(root), root / "proc/vmstat"):
         count = _count(path)
         if count is not None:
             return count
     return None
 
 
-def _own_counters() -> list[Path]:
+def _own_counters(root: Path) -> list[Path]:
+    """Where our cgroup may count, the closest first: of version 2 or 1, seen from the host or from inside."""
     found = []
-    for line in _read(_CGROUPS).splitlines():
+    groups = root / "sys/fs/cgroup"
+    for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
         group = group.lstrip("/")
         if not controllers:
-            found.append(_ROOT / group / "memory.events")
+            found += [groups / group / "memory.events.local", groups / group / "memory.events"]
         elif "memory" in controllers.split(","):
-            found += [_ROOT / "memory" / group / "memory.oom_control", _ROOT / "memory" / "memory.oom_control"]
+            found += [groups / "memory" / group / "memory.oom_control", groups / "memory" / "memory.oom_control"]
     return found
 
 

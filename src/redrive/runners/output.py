@@ -11,7 +11,7 @@ KEPT_LINES = 20
 KEPT_BYTES = 4096
 _CHUNK = 64 * 1024
 _LONGEST_LINE = 64 * 1024
-_POLL_MS = 1_000
+_POLL_MS = 250
 
 
 def to_stderr(lines: bytes) -> None:
@@ -28,6 +28,7 @@ class Output:
         self._file = file
         self._forward = forward
         self._tail = b""
+        self._keeping = threading.Lock()
         self._partial = b""
         self._ending = False
         self._thread = threading.Thread(target=self._drain, name="redrive-child-output", daemon=True)
@@ -35,7 +36,8 @@ class Output:
 
     def mark(self) -> None:
         """What comes from here on belongs to another job."""
-        self._tail = b""
+        with self._keeping:
+            self._tail = b""
 
     def tail(self) -> str:
         """The last lines since the mark."""
@@ -52,7 +54,8 @@ class Output:
         watch.register(self._file, select.POLLIN | select.POLLHUP)
         try:
             while chunk := self._next(watch):
-                self._tail = (self._tail + chunk)[-KEPT_BYTES:]
+                with self._keeping:
+                    self._tail = (self._tail + chunk)[-KEPT_BYTES:]
                 self._pass_on(chunk)
             self._pass_on(b"\n" if self._partial else b"")
         finally:

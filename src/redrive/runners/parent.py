@@ -6,6 +6,9 @@ import resource
 import signal
 import sys
 
+if sys.platform == "linux":
+    import fcntl
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 
@@ -16,6 +19,27 @@ def die_with_parent(parent: int) -> None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         end_group()
+
+
+def die_with_parent_and_all(parent: int, lifeline: int) -> None:
+    """Ask the kernel to end our whole group once the parent's end of this pipe is closed, as it is by its death."""
+    if not _tied(lifeline):
+        die_with_parent(parent)
+    if os.getppid() != parent:
+        end_group()
+
+
+def _tied(lifeline: int) -> bool:
+    # Not beside the death signal: that one reaches us alone, and may come before the pipe could end all others.
+    if sys.platform != "linux":
+        return False
+    try:
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    except OSError:  # an emulated kernel
+        return False
+    return True
 
 
 def leave_no_core() -> None:

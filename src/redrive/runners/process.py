@@ -68,7 +68,8 @@ class ChildPool:
             try:
                 answer = await child.work(frame, timeout, memory)
             finally:
-                self._after(child, sound=isinstance(answer, Reply), keep=not alone)
+                fit = isinstance(answer, Reply) and not answer.last
+                self._after(child, sound=isinstance(answer, Reply), keep=fit and not alone)
             if answer is not None:
                 return answer
         return Died(Lost("its child process ended each time before it took the job"))
@@ -79,6 +80,7 @@ class ChildPool:
             timer.cancel()
             if not child.died.done():
                 return child
+            self._see_off(child)
         return await self._spawn()
 
     async def _spawn(self) -> Spawned | StartFailed | Died:

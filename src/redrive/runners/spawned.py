@@ -1,38 +1,41 @@
 """One child process as its parent sees it: started, given jobs, watched, ended, and its death understood."""
 
 import asyncio
-import math
 import os
 import signal
 import socket
 import subprocess
 import threading
+import weakref
 from collections.abc import Coroutine, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import psutil
 
 from redrive.outcome import Crashed, Lost
-from redrive.runners.child import CHANNEL, PARENT
+from redrive.runners.child import CHANNEL, LIFELINE, PARENT
+from redrive.runners.deadlines import deadlines
 from redrive.runners.death import cause_of_death
-from redrive.runners.frames import CAP, SECONDS, BadFrame, Kind, packed, read_frame
+from redrive.runners.descendants import descendants, end
+from redrive.runners.frames import CAP, BadFrame, Kind, packed, read_frame, seconds_in
 from redrive.runners.oom import oom_kills
 from redrive.runners.output import Forward, Output
 
 T = TypeVar("T")
 
-_WATCH_CAPPED = 0.25
-_WATCH = 1.0
+_WATCH = 0.25
 _LAST_WORDS = 1.0
+_EXITING = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The child answered."""
+    """The child answered; `last` when it is not fit for another job, because this one left processes running."""
 
     frame: bytes
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,9 @@ class StartFailed:
     traceback: str = ""
 
 
+_held: "weakref.WeakSet[Spawned]" = weakref.WeakSet()
+
+
 class Spawned:
     """A child process; it leads a session of its own, so that its descendants end with it."""
 
@@ -69,20 +75,23 @@ class Spawned:
         self._fault: str | None = None
         self._taken = False
         self._memory: int | None = None
-        self._deadline = math.inf
+        self._expired: asyncio.Future[float] = self._loop.create_future()
+        self._writer: asyncio.StreamWriter | None = None
         self.jobs = 0
-        self.died: asyncio.Future[int] = self._loop.create_future()
-        self._ours, theirs = socket.socketpair()
-        printed, printing = os.pipe()
-        try:
-            self._process = _popen(command, environment, theirs, printing)
-        except BaseException:
-            os.close(printed)
-            self._ours.close()
-            raise
-        finally:
-            os.close(printing)
-            theirs.close()
+        self.died: asyncio.Future[int | None] = self._loop.create_future()
+        with ExitStack() as undone, ExitStack() as given:  # ends of ours, closed if it cannot start; ends of its own
+            self._ours, channel = socket.socketpair()
+            undone.callback(self._ours.close)
+            given.callback(channel.close)
+            printed, printing = os.pipe()
+            undone.callback(os.close, printed)
+            given.callback(os.close, printing)
+            lifeline, held = os.pipe()
+            self._lifeline = undone.enter_context(os.fdopen(held, "wb", buffering=0))
+            given.callback(os.close, lifeline)
+            self._process = _popen(command, environment, channel.fileno(), printing, lifeline)
+            undone.pop_all()
+        _held.add(self)
         self.pid = self._process.pid
         self._output = Output(printed, forward)
         threading.Thread(target=self._reap, name=f"redrive-child-{self.pid}", daemon=True).start()
@@ -93,7 +102,7 @@ class Spawned:
         self._send(packed(Kind.HELLO, hello))
         try:
             kind, body = await self._within(patience, read_frame(self._reader))
-        except TimeoutError:
+        except _Overdue:
             await self._killed()
             return StartFailed(f"the child process was not ready after {patience:g}s", self._output.tail())
         except (EOFError, OSError, BadFrame) as fault:
@@ -103,7 +112,7 @@ class Spawned:
         sentence, _, trace = body.decode("utf-8", "replace").partition("\0")
         return StartFailed(sentence, trace)
 
-    def _stillborn(self, returncode: int) -> StartFailed | Died:
+    def _stillborn(self, returncode: int | None) -> StartFailed | Died:
         outcome = self._autopsy(returncode)
         if isinstance(outcome, Lost):
             return Died(outcome)
@@ -115,69 +124,80 @@ class Spawned:
         self.jobs += 1
         self._output.mark()
         self._taken = False
+        self._memory = None
         self._oom_before = oom_kills()
         self._send(packed(Kind.JOB, CAP.pack(cap or 0) + frame))
         watch = asyncio.ensure_future(self._watch(cap))
         try:
-            return Reply(await self._within(limit, self._answer()))
-        except TimeoutError:
+            return await self._within(limit, self._answer())
+        except _Overdue as overdue:
             await self._killed()
-            return TimedOut(limit or 0.0, self._memory, self._output.tail())
+            return TimedOut(overdue.limit, self._memory, self._output.tail())
         except (EOFError, OSError, BadFrame) as fault:
             returncode = await self._end_of(fault)
             return Died(self._autopsy(returncode), fresh) if self._taken else None
         finally:
             watch.cancel()
 
-    async def _answer(self) -> bytes:
+    async def _answer(self) -> Reply:
         kind, body = await read_frame(self._reader)
         while kind in (Kind.TAKEN, Kind.EXTEND):
             self._taken = True
             if kind is Kind.EXTEND:
-                self._extend(SECONDS.unpack(body)[0])
+                deadlines().move(self, seconds_in(body))
             kind, body = await read_frame(self._reader)
-        if kind is not Kind.REPLY:
+        if kind not in (Kind.REPLY, Kind.LAST):
             raise BadFrame(f"{kind.name} where a reply was due")
-        return body
+        return Reply(body, last=kind is Kind.LAST)
+
+    def expire(self, limit: float) -> None:
+        """The deadline has come."""
+        if not self._expired.done():
+            self._expired.set_result(limit)
 
     async def _within(self, limit: float | None, reading: Coroutine[Any, Any, T]) -> T:
+        """What was read, unless it dies or its time is over before; a deadline may move while it is waited for."""
+        expired = self._expired = self._loop.create_future()
+        if limit is not None:
+            deadlines().add(self, limit)
         answer = asyncio.ensure_future(reading)
         try:
-            await asyncio.wait((answer, self.died), timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((answer, self.died, expired), return_when=asyncio.FIRST_COMPLETED)
             if self.died.done():
                 await asyncio.wait((answer,), timeout=_LAST_WORDS)
             if answer.done():
                 return answer.result()
-            raise EOFError if self.died.done() else TimeoutError
+            raise EOFError if self.died.done() else _Overdue(expired.result())
         finally:
+            deadlines().remove(self)
             answer.cancel()
 
-    async def _end_of(self, fault: Exception) -> int:
+    async def _end_of(self, fault: Exception) -> int | None:
         """It closed its channel, spoke nonsense, or is dead already: in each case it ends now."""
         if isinstance(fault, BadFrame):
             self._fault = f"wrote nonsense on its channel ({fault})"
             self.kill()
-        await asyncio.wait((self.died,), timeout=_LAST_WORDS)
-        if not self.died.done():
+        await asyncio.wait((self.died,), timeout=_EXITING)
+        if self._alive:
             self._fault = self._fault or "closed its channel to the worker"
         return await self._killed()
 
-    async def _killed(self) -> int:
+    async def _killed(self) -> int | None:
         self.kill()
         return await asyncio.shield(self.died)
 
     async def _watch(self, cap: int | None) -> None:
         with suppress(psutil.Error):
             process = psutil.Process(self.pid)
-            while not self.died.done():
-                self._memory = process.memory_info().rss
-                if cap is not None and self._memory > cap:
+            while memory := process.memory_info().rss:  # none when it is dead and not yet waited for
+                self._memory = memory
+                if cap is not None and memory > cap:
                     self._fault = f"memory: over its cap of {_size(cap)}"
                     self.kill()
                     return
-                await asyncio.sleep(_WATCH_CAPPED if cap else _WATCH)
+                await asyncio.sleep(_WATCH)
 
-    def _autopsy(self, returncode: int) -> Crashed | Lost:
+    def _autopsy(self, returncode: int | None) -> Crashed | Lost:
         return cause_of_death(
             returncode,
             killed_by_us=self._fault,
@@ -189,48 +209,62 @@ class Spawned:
 
     def kill(self) -> None:
         """End it and all it has started, at once."""
-        if not self.died.done():
+        if self._alive:
+            started = descendants(self.pid)
             _kill_group(self.pid)
+            end(started)  # those that have left the group
 
     def dismiss(self) -> None:
         """Ask it to end in peace."""
-        if not self.died.done():
+        if self._alive:
             self._send(packed(Kind.GOODBYE))
 
     async def gone(self, patience: float) -> None:
         """Wait until it has ended, and see to it that it does."""
         await asyncio.wait((self.died,), timeout=patience)
         await self._killed()
-        if hasattr(self, "_writer"):
-            self._writer.close()
-            with suppress(OSError):
-                await self._writer.wait_closed()
-        else:
+        self._lifeline.close()
+        if self._writer is None:
             self._ours.close()
+            return
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+    def let_go(self) -> None:
+        """Close our ends without a word, as a forked process must: a child does not live on for its sake."""
+        self._lifeline.close()
+        self._ours.close()
 
     def _send(self, frame: bytes) -> None:
-        with suppress(OSError):  # a dead child is learned of by its death
-            self._writer.write(frame)
+        if self._writer is not None:
+            with suppress(OSError):  # a dead child is learned of by its death
+                self._writer.write(frame)
+
+    @property
+    def _alive(self) -> bool:
+        """Whether its number is certainly still its own."""
+        return self._process.returncode is None
 
     def _reap(self) -> None:
-        if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-            _kill_group(self.pid)  # while the dead leader still holds its number
-            returncode = self._process.wait()
-        else:
-            returncode = self._process.wait()
-            _kill_group(self.pid)
+        returncode = _waited(self.pid)
+        self._process.returncode = returncode or 0
         self._output.finish(_LAST_WORDS)
         with suppress(RuntimeError):  # the loop is closed: nobody waits any longer
             self._loop.call_soon_threadsafe(self._buried, returncode)
 
-    def _buried(self, returncode: int) -> None:
+    def _buried(self, returncode: int | None) -> None:
         if not self.died.done():
             self.died.set_result(returncode)
 
 
+class _Overdue(Exception):
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+
+
 def _popen(
-    command: list[str], environment: Mapping[str, str], channel: socket.socket, printing: int
+    command: list[str], environment: Mapping[str, str], channel: int, printing: int, lifeline: int
 ) -> subprocess.Popen[bytes]:
     # Called on the loop's thread: the kernel ends a child when the *thread* that started it ends.
     return subprocess.Popen(  # noqa: S603 - the command is ours
@@ -238,15 +272,37 @@ def _popen(
         stdin=subprocess.DEVNULL,
         stdout=printing,
         stderr=printing,
-        env={**environment, CHANNEL: str(channel.fileno()), PARENT: str(os.getpid())},
-        pass_fds=[channel.fileno()],
+        env={**environment, CHANNEL: str(channel), LIFELINE: str(lifeline), PARENT: str(os.getpid())},
+        pass_fds=[channel, lifeline],
         start_new_session=True,
     )
+
+
+def _waited(pid: int) -> int | None:
+    """How a child ended; None when somebody else in this process took that away, or nobody may know it."""
+    try:
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            _kill_group(pid)  # while the dead leader still holds its number
+        _, status = os.waitpid(pid, 0)
+    except ChildProcessError:
+        return None
+    if not hasattr(os, "waitid"):
+        _kill_group(pid)
+    return os.waitstatus_to_exitcode(status)
 
 
 def _kill_group(leader: int) -> None:
     with suppress(ProcessLookupError, PermissionError):  # macOS refuses when only the dead leader is left
         os.killpg(leader, signal.SIGKILL)
+
+
+def _let_go_of_all() -> None:
+    for child in list(_held):
+        child.let_go()
+
+
+os.register_at_fork(after_in_child=_let_go_of_all)
 
 
 def _size(count: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from redrive.outcome import Failed, Outcome, Succeeded
-from redrive.runners.deadlines import Expiring, deadlines, interrupted, too_long
+from redrive.runners.deadlines import Opened, deadlines, interrupted, too_long
 
 
 class ThreadRunner:
@@ -29,13 +29,11 @@ class ThreadRunner:
         """How many more functions can be run now."""
         return self.size - self._busy
 
-    async def run(
-        self, call: Callable[[], object], timeout: float | None, *, opened: Callable[[Expiring], None] | None = None
-    ) -> Outcome:
+    async def run(self, call: Callable[[], object], timeout: float | None, *, opened: Opened | None = None) -> Outcome:
         """Run a function to its outcome; at its deadline it is failed, and its thread counts as stuck."""
         if not self.free:
             raise RuntimeError(f"all {self.size} threads are taken; look at `free` before running more")
-        run = _Call(call, self, timeout)
+        run = _Call(call, self)
         if opened is not None:
             opened(run)
         self._start(run)
@@ -51,11 +49,12 @@ class ThreadRunner:
             clock.remove(run)
 
     def _start(self, run: "_Call") -> None:
-        self._waiting.put(run)
-        self._busy += 1
-        if self._started < self._busy:
+        if self._started <= self._busy:
+            # First of all: where no thread can be started nothing has begun.
+            threading.Thread(target=self._serve, name=f"{self._name}-{self._started + 1}", daemon=True).start()
             self._started += 1
-            threading.Thread(target=self._serve, name=f"{self._name}-{self._started}", daemon=True).start()
+        self._busy += 1
+        self._waiting.put(run)
 
     def _serve(self) -> None:
         while (run := self._waiting.get()) is not None:
@@ -90,12 +89,11 @@ class ThreadRunner:
 
 
 class _Call:
-    __slots__ = ("abandoned", "call", "context", "ending", "limit", "loop", "runner")
+    __slots__ = ("abandoned", "call", "context", "ending", "loop", "runner")
 
-    def __init__(self, call: Callable[[], object], runner: ThreadRunner, limit: float | None) -> None:
+    def __init__(self, call: Callable[[], object], runner: ThreadRunner) -> None:
         self.call = call
         self.runner = runner
-        self.limit = limit
         self.context = contextvars.copy_context()
         self.loop = asyncio.get_running_loop()
         self.ending: asyncio.Future[Outcome] = self.loop.create_future()
@@ -111,9 +109,9 @@ class _Call:
     def ended(self) -> bool:
         return self.ending.done() and not self.ending.cancelled()
 
-    def expire(self) -> None:
-        if not self.ending.done() and self.limit is not None:
-            self.ending.set_result(self.abandon(Failed(too_long(self.limit))))
+    def expire(self, limit: float) -> None:
+        if not self.ending.done():
+            self.ending.set_result(self.abandon(Failed(too_long(limit))))
 
     def abandon(self, outcome: Outcome) -> Outcome:
         """Nobody waits for this thread any longer, yet it runs on."""

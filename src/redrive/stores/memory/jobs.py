@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from redrive.errors import UsageError
 from redrive.job import Job, State
 from redrive.letter import LetterState
 from redrive.store import (
@@ -24,7 +25,7 @@ from redrive.store import (
     Want,
 )
 from redrive.stores.memory.claiming import claim, next_due
-from redrive.stores.memory.letters import end_letter
+from redrive.stores.memory.letters import end_letter, forget_letters
 from redrive.stores.memory.reading import listed, matches, record_of
 from redrive.stores.memory.reaping import reap
 from redrive.stores.memory.rows import WAITING, Memory, Row
@@ -40,6 +41,8 @@ class MemoryJobs:
 
     async def add(self, jobs: Sequence[Job]) -> list[Added]:
         """Make these jobs durable, each once; answers in order."""
+        for job in jobs:
+            _refuse_unwritable(job)
         with self._rows.lock:
             answers = [self._add(job) for job in jobs]
             if any(isinstance(answer, Accepted) for answer in answers):
@@ -116,8 +119,9 @@ class MemoryJobs:
             rows = self._waiting_in(queue, limit)
             for row in rows:
                 self._rows.change(row, queue=to)
-            self._memory.note("queue.moved", actor=actor, queue=queue, text=f"{len(rows)} jobs to {to}")
-            self._rows.wake()
+            if rows:
+                self._memory.note("queue.moved", actor=actor, queue=queue, text=f"{len(rows)} jobs to {to}")
+                self._rows.wake()
             return len(rows)
 
     async def purge(self, queue: str, actor: str, limit: int) -> int:
@@ -138,7 +142,8 @@ class MemoryJobs:
     async def resolve(self, suffix: str, limit: int = 3) -> list[str]:
         """The ids that end like this, at most `limit`."""
         with self._rows.lock:
-            return [each for each in self._rows.jobs if each.endswith(suffix)][:limit]
+            end = suffix.replace("-", "").lower()
+            return [each for each in self._rows.jobs if each.replace("-", "").endswith(end)][:limit]
 
     async def find(self, query: JobQuery) -> list[Listed]:
         """A page of jobs, newest first."""
@@ -152,8 +157,7 @@ class MemoryJobs:
             over = [row.job.id for row in self._rows.jobs.values() if self._is_over(row)][:limit]
             for each in over:
                 self._rows.forget(each)
-                self._rows.letters.pop(each, None)  # a job that has ended so has no open one
-            return len(over)
+            return len(over) + forget_letters(self._memory, limit - len(over))
 
     # --- the steps, under the lock ----------------------------------------------------------------------------------
 
@@ -208,14 +212,15 @@ class MemoryJobs:
 
     def _depth(self, queue: str) -> Depth:
         depths = self._rows.depths
-        ready = (row.job.due_at for row in self._all_waiting() if row.job.queue == queue and _is_ready(row))
+        ready = (row.job for row in self._all_waiting() if row.job.queue == queue and _is_ready(row))
+        first = min(ready, default=None, key=lambda job: (-job.priority, job.due_at, job.id))
         return Depth(
             queue=queue,
             scheduled=depths[queue, State.SCHEDULED],
             ready=depths[queue, State.READY],
             leased=depths[queue, State.LEASED],
             dead=depths[queue, State.DEAD],
-            oldest_ready=min(ready, default=None),
+            oldest_ready=first.due_at if first else None,
         )
 
     def _is_over(self, row: Row) -> bool:
@@ -226,6 +231,24 @@ class MemoryJobs:
 
     def _past(self, row: Row, retention: int) -> bool:
         return (row.ended_at or 0) + retention <= self._memory.clock.now()
+
+
+def _refuse_unwritable(job: Job) -> None:
+    """What no file could hold is refused here too, so that a test finds it."""
+    for name, value in msgspec.structs.asdict(job).items():
+        texts = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(text, str) and not _is_writable(text) for text in texts):
+            raise UsageError(f"the {name} {value!r} holds half a surrogate pair and cannot be stored; clean it first")
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise UsageError(f"the {name} of {value.bit_length()} bits cannot be stored; 64 is the most")
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_ready(row: Row) -> bool:

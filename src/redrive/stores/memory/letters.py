@@ -71,6 +71,18 @@ def end_letter(memory: Memory, id: str, state: LetterState) -> None:
             group = memory.rows.groups[letter.group]
             memory.rows.groups[letter.group] = msgspec.structs.replace(group, count=group.count - 1)
         memory.rows.letters[id] = msgspec.structs.replace(letter, state=state, version=letter.version + 1)
+        memory.rows.ended_letters.pop(id, None)
+        if state is not LetterState.REDRIVEN:
+            memory.rows.ended_letters[id] = memory.clock.now()
+
+
+def forget_letters(memory: Memory, limit: int) -> int:
+    """Letters that were closed or discarded long ago; answers how many."""
+    before = memory.clock.now() - memory.settings.closed_retention
+    over = [id for id, ended_at in memory.rows.ended_letters.items() if ended_at <= before][:limit]
+    for id in over:
+        del memory.rows.letters[id], memory.rows.ended_letters[id]
+    return len(over)
 
 
 class MemoryLetters:

@@ -71,6 +71,7 @@ class Rows:
         self.depths: Counter[tuple[str, State]] = Counter()
         self.gates: dict[tuple[str, str], Gate] = {}
         self.letters: dict[str, Letter] = {}
+        self.ended_letters: dict[str, int] = {}  # when each that is closed or discarded became so
         self.groups: dict[str, Group] = {}
         self.workers: dict[str, Present] = {}
         self.duties: dict[str, Duty] = {}

@@ -1,15 +1,15 @@
 """The embedded store: one SQLite file, shared by the processes of one host."""
 
 import asyncio
-import ctypes
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -20,12 +20,12 @@ from redrive.stores.sqlite import checking
 from redrive.stores.sqlite.calls import Call
 from redrive.stores.sqlite.connection import refuse_unfit, to_look, to_read, to_write
 from redrive.stores.sqlite.faults import translated
-from redrive.stores.sqlite.files import home_of, prepare
+from redrive.stores.sqlite.files import home_of, make_home, prepare
 from redrive.stores.sqlite.jobs import SqliteJobs
 from redrive.stores.sqlite.journal import SqliteJournal
 from redrive.stores.sqlite.letters import SqliteLetters
 from redrive.stores.sqlite.lock import WriteLock
-from redrive.stores.sqlite.migrating import migrate, pending, steps, version
+from redrive.stores.sqlite.migrating import migrate, pending, steps
 from redrive.stores.sqlite.readers import Readers
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
 from redrive.stores.sqlite.wakeups import Bell, Ear
@@ -53,7 +53,7 @@ class SqliteStore:
         settings: Settings | None = None,
         boot: str | None = None,
     ) -> None:
-        self.path = Path(path).absolute()
+        self.path = Path(os.path.realpath(path))  # by whatever name it is opened, its processes meet at one place
         self.url = f"sqlite:///{self.path}"
         self.home = str(home_of(self.path))
         self._clock = clock or SystemClock()
@@ -78,17 +78,29 @@ class SqliteStore:
         """Finish what is under way and let go."""
         machine, self._machine = self._machine, None
         if machine is not None:
-            await asyncio.to_thread(machine.close)
+            await asyncio.to_thread(machine.close, self._settings.busy_timeout)
 
     def _start(self) -> None:
         with self._opening:
             if self._machine is None:
-                try:
-                    prepare(self.path)
+                with self._translating():
                     refuse_unfit(self.path, self._settings)
+                    prepare(self.path)
+                    self._refuse_foreign()
+                    make_home(Path(self.home))
                     self._machine = self._started()
-                except Exception as error:
-                    raise translated(error, str(self.path)) from error
+
+    def _refuse_foreign(self) -> None:
+        """Before anything is made beside the file of another program, or changed in it."""
+        if self.path.stat().st_size:
+            self._missing()
+
+    def _missing(self) -> list[str]:
+        db = to_look(self.path, self._settings)
+        try:
+            return [step.name for step in pending(db, self.path)]
+        finally:
+            db.close()
 
     def _started(self) -> "_Machine":
         lock, bell = WriteLock(Path(self.home)), Bell(Path(self.home))
@@ -99,10 +111,11 @@ class SqliteStore:
         except BaseException:
             lock.drop()
             raise
-        readers = Readers(self.path, lambda: to_read(self.path, self._settings), look)
-        return _Machine(lock, writer, readers, bell)
+        return _Machine(lock, writer, Readers(self.path, self._connected_to_read, look), bell)
 
     def _connected(self, lock: WriteLock) -> apsw.Connection:
+        make_home(Path(self.home))
+        lock.renew()
         db = to_write(self.path, self._settings)
         try:
             migrate(db, lock, self.path, self._clock, self._settings.busy_timeout)
@@ -111,8 +124,42 @@ class SqliteStore:
             raise
         return db
 
+    def _connected_to_read(self) -> apsw.Connection:
+        db = to_read(self.path, self._settings)
+        try:
+            if pending(db, self.path):
+                raise StoreUnavailable(f"the store {self.path} was replaced by an empty one; open it again")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            fault = translated(error, str(self.path))
+            if fault is error:
+                raise
+            raise fault from error
+
+    # a fork ---------------------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Before this process forks: SQLite stands still, and nothing of it is open that a child would inherit."""
+        self._opening.acquire()
+        if self._machine is not None:
+            self._machine.pause()
+
+    def resume(self) -> None:
+        """After it: go on as if nothing had been."""
+        if self._machine is not None:
+            self._machine.resume()
+        self._opening.release()
+
     def forked(self) -> None:
-        """In a child process: what the parent has open is the parent's, and is neither used nor closed here."""
+        """In the child: the threads and pipes are the parent's; this store is closed, and may be opened again."""
         machine, self._machine = self._machine, None
         self._opening = threading.Lock()
         if machine is not None:
@@ -122,24 +169,28 @@ class SqliteStore:
 
     async def write(self, operation: Callable[[Transaction], T]) -> T:
         """Run an operation in a transaction; answers once it is on the disk."""
-        writer = self._running.writer
-        call = Call(operation)
+        writer, call = self._running.writer, Call(operation)
         writer.submit(call)
-        while not call.future.done():
-            await asyncio.wait({call.future}, timeout=self._settings.busy_timeout)
-            if not call.future.done() and not call.begun:
-                call.give_up()
-                raise StoreUnavailable(
-                    f"the store {self.path} was not written to for {self._settings.busy_timeout:g}s: process "
-                    f"{writer.holder()} holds it; see what that process does, and try again"
-                )
-        return call.future.result()
+        patience = call.loop.call_later(self._settings.busy_timeout, self._give_up, call, writer)
+        try:
+            return await call.outcome()
+        finally:
+            patience.cancel()
+
+    def _give_up(self, call: Call[Any], writer: Writer) -> None:
+        """It has waited long enough: unless it has begun in the meantime, it will not happen."""
+        call.give_up(
+            StoreUnavailable(
+                f"the store {self.path} could not be written for {self._settings.busy_timeout:g}s: {writer.holder()} "
+                "holds it; see what it does, end it if it hangs, and try again"
+            )
+        )
 
     async def read(self, operation: Callable[[Snapshot], T]) -> T:
         """Run an operation that only looks, beside whoever writes."""
         call = Call(operation)
         self._running.readers.submit(call)
-        return await call.future
+        return await call.outcome()
 
     @property
     def _running(self) -> "_Machine":
@@ -150,30 +201,24 @@ class SqliteStore:
 
     async def wait(self, listener: str, timeout: float) -> bool:
         """Rest until a hint says that jobs may be ready, at most `timeout` seconds; polling is the truth."""
-        ears = self._running.ears
-        if listener not in ears:
-            ears[listener] = Ear(Path(self.home), listener)
-        return await ears[listener].wait(timeout)
+        with self._translating():
+            ear = self._running.ear(listener, Path(self.home))
+        return await ear.wait(timeout)
 
     # for the doctor -------------------------------------------------------------------------------------------------
 
     async def check(self) -> list[Check]:
         """What the doctor wants to know of this engine."""
-        of_store = await self.read(lambda snapshot: checking.of_store(snapshot, version(snapshot.db)))
-        return [*await asyncio.to_thread(checking.of_file, self.path), *of_store]
+        of_store = await self.read(lambda snapshot: checking.of_store(snapshot, self.path))
+        with self._translating():
+            return [*await asyncio.to_thread(checking.of_file, self.path), *of_store]
 
     def pending(self) -> list[str]:
         """The migrations that opening would apply; changes nothing."""
         if not self.path.exists():
             return [step.name for step in steps()]
-        try:
-            db = to_look(self.path, self._settings)
-            try:
-                return [step.name for step in pending(db, self.path)]
-            finally:
-                db.close()
-        except Exception as error:
-            raise translated(error, str(self.path)) from error
+        with self._opening, self._translating():
+            return self._missing()
 
 
 @dataclass(slots=True)
@@ -186,32 +231,64 @@ class _Machine:
     bell: Bell
     ears: dict[str, Ear] = field(default_factory=dict)
 
-    def close(self) -> None:
+    def ear(self, listener: str, home: Path) -> Ear:
+        """The ear of a listener, made anew when somebody has taken its pipe away."""
+        ear = self.ears.get(listener)
+        if ear is None or not ear.is_there():
+            if ear is not None:
+                ear.close()
+            ear = self.ears[listener] = Ear(home, listener)
+        return ear
+
+    def close(self, patience: float) -> None:
         self.readers.close()
-        self.writer.close()
+        self.writer.close(patience)
         self.bell.close()
         for ear in self.ears.values():
             ear.close()
 
+    def pause(self) -> None:
+        self.writer.pause()
+        self.readers.pause()
+
+    def resume(self) -> None:
+        self.readers.resume()
+        self.writer.resume()
+
     def forked(self) -> None:
-        for connection in (self.writer.db, *self.readers.connections):
-            _never_freed(connection)  # closing it would drop the parent's locks
         self.lock.drop()
         self.bell.close()
         for ear in self.ears.values():
             ear.close(unlink=False)
 
 
-def _never_freed(connection: apsw.Connection) -> None:
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+# SQLite keeps its locks per process and believes that a child has those of its parent: a connection that a child opens
+# beside an inherited one takes no lock at all. So none is inherited.
 
 
 _stores: "weakref.WeakSet[SqliteStore]" = weakref.WeakSet()
+_paused: list[SqliteStore] = []
+_forking = threading.Lock()
 
 
-def _forked() -> None:
-    for store in list(_stores):
-        store.forked()
+def _before_fork() -> None:
+    _forking.acquire()
+    _paused.extend(_stores)
+    for store in _paused:
+        store.pause()
 
 
-os.register_at_fork(after_in_child=_forked)
+def _after_in_parent() -> None:
+    while _paused:
+        _paused.pop().resume()
+    _forking.release()
+
+
+def _after_in_child() -> None:
+    global _forking
+    _forking = threading.Lock()
+    while _paused:
+        _paused.pop().forked()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

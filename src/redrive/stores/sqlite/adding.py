@@ -3,10 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from redrive.clock import SECOND
 from redrive.job import Job, State
 from redrive.store import Accepted, Added, Existing, Refused
 from redrive.stores.sqlite.transaction import Transaction
 from redrive.stores.sqlite.values import Row, blobs_of, job_row, packed, spelled
+
+SOON = 2 * SECOND
+"""Who rests is told of jobs that become due before it would look by itself."""
 
 
 def add(tx: Transaction, jobs: Sequence[Job]) -> list[Added]:
@@ -65,6 +69,7 @@ class _Batch:
             self._keys[job.key] = Existing(job.id, state)
         tx.count(job.queue, job.task, job.priority, None, "enqueued")
         tx.shift(job.queue, None, state)
+        tx.wakes |= due_at - tx.now < SOON
         if tx.all_events:
             tx.journal("job.enqueued", (id, job.task, job.queue, job.epoch, job.attempts))
         return Accepted(job.id)

@@ -10,6 +10,7 @@ from redrive.clock import SECOND
 from redrive.store import Check
 from redrive.stores.sqlite.connection import SAFE, sqlite_version
 from redrive.stores.sqlite.files import file_system, is_network
+from redrive.stores.sqlite.migrating import pending, version
 from redrive.stores.sqlite.transaction import Snapshot
 
 ROOM = 256 * 1024 * 1024
@@ -18,12 +19,12 @@ LONG_LOG = 256 * 1024 * 1024
 
 def of_file(path: Path) -> list[Check]:
     """What can be seen without opening the database."""
-    return [_engine(), _file_system(path), _permissions(path), _room(path), _log(path), _other_library()]
+    return [_engine(), _file_system(path), _permissions(path), _room(path), _log(path), _locks(path)]
 
 
-def of_store(snapshot: Snapshot, version: int) -> list[Check]:
+def of_store(snapshot: Snapshot, path: Path) -> list[Check]:
     """What the database itself tells."""
-    return [_schema(version), _leases(snapshot), _clock(snapshot), _integrity(snapshot)]
+    return [_schema(snapshot, path), _leases(snapshot), _clock(snapshot), _integrity(snapshot)]
 
 
 def _engine() -> Check:
@@ -79,18 +80,38 @@ def _log(path: Path) -> Check:
     )
 
 
-def _other_library() -> Check:
-    loaded = "_sqlite3" in sys.modules
+def _locks(path: Path) -> Check:
+    """SQLite holds a lock on the file as long as it is open; another library that closes the file here drops it."""
+    held = _holds_lock(path)
+    loaded = ", and Python's own sqlite3 is loaded beside apsw" if "_sqlite3" in sys.modules else ""
     return Check(
-        name="one SQLite library",
-        ok=True,
-        found="Python's own sqlite3 is loaded beside apsw" if loaded else "only apsw is loaded",
-        advice="never open the store's file with sqlite3 in a process that uses Redrive: closing it drops our locks",
+        name="locks",
+        ok=held is not False,
+        found={True: "held", False: "dropped", None: "not known on this system"}[held] + loaded,
+        advice="something in this process opened and closed the store's file, as sqlite3 does, and that dropped our "
+        "locks: stop doing so, and restart it",
     )
 
 
-def _schema(version: int) -> Check:
-    return Check(name="schema", ok=True, found=f"version {version}, nothing pending")
+def _holds_lock(path: Path) -> bool | None:
+    """None where the system does not tell; asking the file itself would mean to open it, which is what must not be."""
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    inode, us = f":{path.stat().st_ino}", str(os.getpid())
+    held = (line.split() for line in lines if " POSIX " in line and "->" not in line)
+    return any(fields[4] == us and fields[5].endswith(inode) for fields in held)
+
+
+def _schema(snapshot: Snapshot, path: Path) -> Check:
+    missing = pending(snapshot.db, path)
+    return Check(
+        name="schema",
+        ok=not missing,
+        found=f"version {version(snapshot.db)}, {len(missing) or 'nothing'} pending",
+        advice="run `redrive migrate`",
+    )
 
 
 def _leases(snapshot: Snapshot) -> Check:

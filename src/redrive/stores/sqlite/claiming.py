@@ -8,7 +8,7 @@ from redrive.job import Job, State
 from redrive.store import Lease, Orphan, Want
 from redrive.stores.sqlite.ending import discard
 from redrive.stores.sqlite.transaction import Transaction
-from redrive.stores.sqlite.values import Row, ids_of, job_of, listed, numbers_of, packed, unpacked_or_none
+from redrive.stores.sqlite.values import Row, ids_of, job_of, names_in, numbers_of, packed, unpacked_or_none
 
 PROMOTED = 2_000
 EXPIRED_ROUNDS = 10
@@ -37,15 +37,25 @@ class _Gates:
     def __init__(self, tx: Transaction, want: Want) -> None:
         closed = tx.all("closed_gates", tx.now)
         self.queues = {key for kind, key, _ in closed if kind == "queue"}
-        self._tasks = [*want.without, *(key for kind, key, _ in closed if kind == "task")]
-        self._needs = [key for kind, key, _ in closed if kind == "dependency"]
+        self._tasks = {*want.without, *(key for kind, key, _ in closed if kind == "task")}
+        self._needs = {key for kind, key, _ in closed if kind == "dependency"}
         self._suspects = want.suspects
 
     def first(self, tx: Transaction, queue: str, limit: int) -> list[Row]:
-        """The first of a queue that nothing holds back."""
-        if self._suspects and not self._tasks and not self._needs:
-            return tx.all("line", queue, limit)
-        return tx.all("line_allowed", queue, limit, self._suspects, listed(self._tasks), listed(self._needs))
+        """The first of a queue that nothing holds back; those held back are passed by, not walked through."""
+        if not self._tasks and not self._needs:
+            return tx.all("line", queue, limit, self._suspects)
+        lanes = [lane for lane in tx.all("lanes", queue) if self._lets_pass(*lane)]
+        rows = [row for lane in lanes for row in tx.all("line_of_lane", queue, limit, self._suspects, *lane)]
+        return sorted(rows, key=_place)[:limit]
+
+    def _lets_pass(self, task: str, needs: str) -> bool:
+        return task not in self._tasks and self._needs.isdisjoint(names_in(needs))
+
+
+def _place(row: Row) -> tuple[int, int, bytes]:
+    """Where a row stands in line."""
+    return (-row[0], row[1], row[2])
 
 
 def _open_queues(tx: Transaction, want: Want, gates: _Gates) -> dict[str, int]:
@@ -68,7 +78,7 @@ def _promote(tx: Transaction, queue: str) -> None:
 def _line(tx: Transaction, want: Want, gates: _Gates, queues: Mapping[str, int]) -> list[Row]:
     rows = [row for queue, slots in queues.items() for row in gates.first(tx, queue, slots)]
     if len(queues) > 1:
-        rows.sort(key=lambda row: (-row[0], row[1], row[2]))
+        rows.sort(key=_place)
     return rows[: want.limit]
 
 
@@ -78,9 +88,10 @@ def _expire(tx: Transaction, rows: Sequence[Row]) -> None:
 
 
 def _lease(tx: Transaction, want: Want, line: Sequence[Row]) -> list[Job]:
-    leases = tx.all("lease", numbers_of(row[3] for row in line), want.worker, tx.steady + want.lease, tx.boot)
-    by_seq = {row[0]: job_of(row) for row in leases}
-    jobs = [by_seq[row[3]] for row in line]
+    seqs = numbers_of(row[3] for row in line)
+    tx.run("lease", seqs, want.worker, tx.steady + want.lease, tx.boot)
+    leased = {row[0]: row for row in tx.all("leased", seqs)}
+    jobs = [job_of(leased[row[3]]) for row in line]
     for (queue, task, priority), n in Counter((job.queue, job.task, job.priority) for job in jobs).items():
         tx.count(queue, task, priority, want.worker, "started", n)
         tx.shift(queue, State.READY, State.LEASED, n)

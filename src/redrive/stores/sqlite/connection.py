@@ -12,10 +12,10 @@ SAFE = (3, 51, 3)
 """Earlier versions of SQLite can corrupt a file when readers and a checkpoint meet."""
 
 _WRITER = (
-    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
     "PRAGMA wal_autocheckpoint = 4000",
+    "PRAGMA journal_size_limit = 67108864",
     "PRAGMA cache_size = -32768",
 )
 _READER = ("PRAGMA query_only = ON", "PRAGMA cache_size = -8192")
@@ -32,6 +32,8 @@ def refuse_unfit(path: Path, settings: Settings) -> None:
             f"SQLite {'.'.join(map(str, version))} of the apsw module can damage a store under load; "
             f"install apsw {'.'.join(map(str, SAFE))}.0 or later from its wheels"
         )
+    if "ENABLE_CARRAY" not in apsw.compile_options:
+        raise StoreError("the SQLite of the apsw module lacks the carray extension; install apsw from its wheels")
     kind = file_system(path.parent)
     if is_network(kind):
         raise StoreError(
@@ -46,7 +48,7 @@ def sqlite_version() -> tuple[int, ...]:
 
 
 def to_write(path: Path, settings: Settings) -> apsw.Connection:
-    """The one connection that writes."""
+    """The one connection that writes; nothing is changed before the file is known to be ours."""
     return _connected(path, settings, _WRITER, apsw.SQLITE_OPEN_READWRITE)
 
 
@@ -58,6 +60,24 @@ def to_read(path: Path, settings: Settings) -> apsw.Connection:
 def to_look(path: Path, settings: Settings) -> apsw.Connection:
     """A connection that changes nothing, not even the journal mode: for a first look at a file."""
     return _connected(path, settings, ("PRAGMA query_only = ON",), apsw.SQLITE_OPEN_READONLY)
+
+
+def is_write_ahead(db: apsw.Connection) -> bool:
+    """Whether the file has its write-ahead log: readers and the writer do not hinder each other."""
+    return bool(db.execute("PRAGMA journal_mode").get == "wal")
+
+
+def make_write_ahead(db: apsw.Connection, path: Path) -> None:
+    """Give the file its write-ahead log, once and for all."""
+    if db.execute("PRAGMA journal_mode = WAL").get != "wal":
+        raise StoreError(f"the store {path} cannot have a write-ahead log where it lies; use a local disk")
+
+
+def let_go(db: apsw.Connection | None) -> None:
+    """Close a connection quickly: the log stays as it is, although this may be the last one."""
+    if db is not None:
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        db.close(True)
 
 
 def _connected(path: Path, settings: Settings, pragmas: tuple[str, ...], flags: int) -> apsw.Connection:

@@ -6,6 +6,7 @@ import apsw
 
 from redrive.errors import (
     ForeignStore,
+    RedriveError,
     StoreError,
     StoreFull,
     StoreReadOnly,
@@ -45,17 +46,32 @@ _ERRNOS = {
 
 
 def translated(error: BaseException, path: str) -> BaseException:
-    """The same fault as an error of ours, with the next step; anything else as it is."""
-    if isinstance(error, apsw.Error):
-        for kinds, kind, advice in _KINDS:
-            if isinstance(error, kinds):
-                return kind(f"the store {path} does not take part: {advice} (SQLite: {error})")
-        return StoreError(f"the store {path} failed in a way that should not be: {error}; run `redrive doctor`")
-    if isinstance(error, UnicodeEncodeError):
-        return UsageError(f"text with half a surrogate pair cannot be stored ({error}); clean it before enqueueing")
-    if isinstance(error, OverflowError):
-        return UsageError(f"a number is beyond 64 bits and cannot be stored ({error})")
-    return of_system(error, path) if isinstance(error, OSError) else error
+    """The same fault as an error of ours, with the next step and its cause; anything else as it is."""
+    fault = _translation(error, path)
+    if fault is None:
+        return error
+    fault.__cause__ = error
+    return fault
+
+
+def _translation(error: BaseException, path: str) -> RedriveError | None:
+    match error:
+        case apsw.Error():
+            return _of_sqlite(error, path)
+        case UnicodeEncodeError():
+            return UsageError(f"text with half a surrogate pair cannot be stored ({error.reason}); clean it first")
+        case OverflowError():
+            return UsageError(f"a number is beyond 64 bits and cannot be stored ({error}); write it as text")
+        case OSError():
+            return of_system(error, path)
+    return None
+
+
+def _of_sqlite(error: apsw.Error, path: str) -> StoreError:
+    for kinds, kind, advice in _KINDS:
+        if isinstance(error, kinds):
+            return kind(f"the store {path} does not take part: {advice} (SQLite: {error})")
+    return StoreError(f"the store {path} failed in a way that should not be: {error}; run `redrive doctor`")
 
 
 def of_system(error: OSError, path: str) -> StoreError:

@@ -4,16 +4,21 @@ import os
 import re
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from redrive.errors import ForeignStore, StoreReadOnly, StoreUnavailable
 from redrive.stores.sqlite.faults import of_system
 
 _NETWORK = re.compile(
-    r"^(nfs\d?|cifs|smb\d?|smbfs|9p|fuse|fuse\..*|afs|ceph|gluster.*|lustre|gpfs|beegfs|ocfs2|gfs2|vboxsf|vmhgfs|davfs"
+    r"^(?!fuse\.fuse-overlayfs)(nfs\d?|cifs|smb\d?|smbfs|9p|fuse|fuse\..*|afs|ceph|gluster.*|lustre|gpfs|beegfs|ocfs2|gfs2|vboxsf|vmhgfs|davfs"
     r"|prl_fs|afpfs|webdav|macfuse|osxfuse)$"
 )
-_MAGIC = b"SQLite format 3\x00"
+
+_SMALLEST = 512
+"""Bytes of the smallest SQLite database that is not empty."""
+
+MOUNTS = Path("/proc/self/mountinfo")
 
 
 def home_of(path: Path) -> Path:
@@ -22,17 +27,34 @@ def home_of(path: Path) -> Path:
 
 
 def prepare(path: Path) -> None:
-    """Make the database file and its folder, for their owner only, or say why that cannot be."""
-    if not path.parent.is_dir():
-        raise StoreUnavailable(f"the folder {path.parent} of the store does not exist; make it, or name another path")
-    if path.is_dir():
-        raise StoreUnavailable(f"{path} is a folder; name a file in it, such as {path / 'redrive.db'}")
+    """Make the database file, for its owner only, or say why that cannot be."""
     try:
+        if not path.parent.is_dir():
+            raise StoreUnavailable(
+                f"the folder {path.parent} of the store does not exist; make it, or name another path"
+            )
+        if path.is_dir():
+            raise StoreUnavailable(f"{path} is a folder; name a file in it, such as {path / 'redrive.db'}")
         _make(path)
-        _make_home(home_of(path))
+        _refuse_unfit(path)
     except OSError as error:
         raise of_system(error, str(path)) from error
-    _look_at(path)
+
+
+def make_home(home: Path) -> None:
+    """Make the folder where processes meet, for the owner only."""
+    try:
+        with suppress(FileExistsError):
+            home.mkdir(mode=0o700)
+        found = home.lstat()
+    except OSError as error:
+        raise of_system(error, str(home)) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreReadOnly(f"{home} must be a folder; remove what is there in its place")
+    if found.st_uid != os.geteuid():
+        raise StoreReadOnly(f"{home} belongs to user {found.st_uid}; run this as that user")
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        home.chmod(0o700)
 
 
 def _make(path: Path) -> None:
@@ -44,25 +66,22 @@ def _make(path: Path) -> None:
     os.close(file)
 
 
-def _make_home(home: Path) -> None:
-    home.mkdir(mode=0o700, exist_ok=True)
-    found = home.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise StoreReadOnly(f"{home} must be a folder of the user who runs this; remove what is there in its place")
-    if stat.S_IMODE(found.st_mode) != 0o700:
-        home.chmod(0o700)
-
-
-def _look_at(path: Path) -> None:
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(_MAGIC))
-    except OSError as error:
-        raise StoreUnavailable(f"the store {path} cannot be read: {error.strerror}; check who owns it") from error
+def _refuse_unfit(path: Path) -> None:
+    """By its looks only: to open and close the file here would undo the locks of a store of this process."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise ForeignStore(f"{path} is not a plain file; name another path")
+    if 0 < found.st_size < _SMALLEST:  # SQLite would take it for an empty one, and write over it
+        raise ForeignStore(f"{path} is not a SQLite database; name another path")
+    if not os.access(path, os.R_OK):
+        raise StoreUnavailable(f"the store {path} cannot be read; check who owns it, and run this as that user")
     if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
         raise StoreReadOnly(f"the store {path} cannot be written; check who owns the file and its folder")
-    if head not in (b"", _MAGIC):
-        raise ForeignStore(f"{path} is not a SQLite database; name another path")
+
+
+def removed(path: Path) -> StoreUnavailable:
+    """What is said when the file has gone from under us."""
+    return StoreUnavailable(f"the store {path} was removed; put it back, or start anew")
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -76,6 +95,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 def file_system(path: Path) -> str:
     """The name of the file system that a path lies on."""
+    path = Path(os.path.realpath(path))
     if sys.platform == "darwin":
         import psutil  # lazily: only needed where there is no /proc
 
@@ -94,7 +114,7 @@ def is_network(kind: str) -> bool:
 
 def _mounts() -> list[tuple[str, str]]:
     try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return []  # without /proc nothing is known, and nothing is refused
     found = []

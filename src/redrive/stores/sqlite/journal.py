@@ -1,13 +1,17 @@
 """What happened."""
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from redrive.store import Count, Entry
-from redrive.stores.sqlite.transaction import Snapshot
+from redrive.stores.sqlite.transaction import Snapshot, Transaction
 from redrive.stores.sqlite.values import Row, spelled, unpacked_or_none
 
 if TYPE_CHECKING:
     from redrive.stores.sqlite import SqliteStore
+
+MERGED = -1
+"""The priority of a row that stands for all of them."""
 
 
 class SqliteJournal:
@@ -35,6 +39,24 @@ class SqliteJournal:
     ) -> None:
         """Write an entry that belongs to no job."""
         await self._store.write(lambda tx: tx.journal(event, actor=actor, worker=worker, text=text))
+
+    async def sample(self) -> None:
+        """Write down how deep each queue is in this minute, and how many letters it has; the last word counts."""
+        await self._store.write(lambda tx: tx.run("sample", tx.minute))
+
+    async def merge(self, limit: int) -> int:
+        """Fold counts of minutes that are over into one row per minute, queue, task and name; answers how many."""
+        return await self._store.write(lambda tx: _merge(tx, limit))
+
+
+def _merge(tx: Transaction, limit: int) -> int:
+    rows = tx.all("loose_counts", tx.minute, limit)
+    sums: Counter[tuple[int, str, str, int, str, str]] = Counter()
+    for minute, queue, task, _, _, name, n in rows:
+        sums[minute, queue, task, MERGED, "", name] += n
+    tx.many("drop_count", [row[:-1] for row in rows])
+    tx.many("add_count", [(*key, n) for key, n in sums.items()])
+    return len(rows)
 
 
 def _events(snapshot: Snapshot, after: int, limit: int, job: str | None) -> list[Entry]:

@@ -10,8 +10,12 @@ import apsw
 from redrive import failpoints
 from redrive.clock import Clock
 from redrive.errors import ForeignStore, NewerStore, StoreError
+from redrive.stores.sqlite.connection import is_write_ahead, make_write_ahead
 from redrive.stores.sqlite.lock import WriteLock
 from redrive.stores.sqlite.statements import migrations, statements
+
+APPLICATION = 0x52647276
+"""What stands in the head of a file of ours: `Rdrv`; the first migration writes it."""
 
 _COMPATIBLE = re.compile(r"-- compatible_from: (\d+)")
 
@@ -40,10 +44,11 @@ def steps() -> list[Migration]:
 
 def migrate(db: apsw.Connection, lock: WriteLock, path: Path, clock: Clock, patience: float) -> list[str]:
     """Apply what is missing, one process at a time; answers the names of what was applied."""
-    if not pending(db, path):
+    if not pending(db, path) and is_write_ahead(db):
         return []
     lock.acquire_within(patience, f"the store {path} cannot be migrated now")
     try:
+        make_write_ahead(db, path)
         missing = pending(db, path)
         for step in missing:
             _apply(db, step, clock)
@@ -57,7 +62,7 @@ def pending(db: apsw.Connection, path: Path) -> list[Migration]:
     """The migrations that are missing, or why this file is not for us."""
     if not db.execute(statements()["tables"]).get:
         return steps()
-    if not all(db.execute(statements()["has_table"], (name,)).get for name in ("meta", "migration", "job")):
+    if db.execute("PRAGMA application_id").get != APPLICATION:
         raise ForeignStore(f"{path} is the database of another program; name another path for the store")
     rows: Any = db.execute(statements()["applied"]).fetchall()
     applied: dict[int, str] = dict(rows)
@@ -96,8 +101,8 @@ def _apply(db: apsw.Connection, step: Migration, clock: Clock) -> None:
         db.execute(step.text).fetchall()
         values = (step.number, step.name, step.checksum, clock.now())
         db.execute(statements()["add_migration"], values).fetchall()
-        db.execute(statements()["set_meta"], ("version", str(step.number))).fetchall()
-        db.execute(statements()["set_meta"], ("compatible_from", str(step.compatible_from))).fetchall()
+        for key, value in (("version", step.number), ("compatible_from", step.compatible_from)):
+            db.execute(statements()["raise_meta"], (key, value)).fetchall()
         failpoints.reached(f"migrate.{step.number}.before")
         db.execute("COMMIT")
     except BaseException:

@@ -65,6 +65,7 @@ def prune(tx: Transaction, limit: int) -> int:
     over += [row[0] for row in tx.all("forget_letters", before, limit - len(over))]
     _forget_failures(tx, over)
     tx.run("forget_workers", tx.steady, tx.boot)
+    tx.run("forget_depths")
     return len(over)
 
 

@@ -3,15 +3,14 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import apsw
 
-from redrive.errors import StoreUnavailable
-from redrive.stores.sqlite.calls import Call, deliver
+from redrive.stores.sqlite.calls import Call, Inbox, deliver
+from redrive.stores.sqlite.connection import let_go
 from redrive.stores.sqlite.faults import translated
-from redrive.stores.sqlite.files import identity
+from redrive.stores.sqlite.files import identity, removed
 from redrive.stores.sqlite.transaction import Snapshot
 
 THREADS = 3
@@ -27,40 +26,57 @@ class Readers:
         self._path = path
         self._connect = connect
         self._begin = begin
-        self._waiting: SimpleQueue[Call[Any] | None] = SimpleQueue()
+        self._inbox = Inbox()
         self._starting = threading.Lock()
+        self._seats: list[_Seat] = []
         self._threads: list[threading.Thread] = []
         self._busy = 0
-        self.connections: list[apsw.Connection] = []
 
     def submit(self, call: Call[Any]) -> None:
         """Have it read."""
+        self._inbox.put(call)
         with self._starting:
             self._busy += 1
             if self._busy > len(self._threads) < THREADS:
-                thread = threading.Thread(target=self._run, name="redrive-reader", daemon=True)
-                self._threads.append(thread)
+                seat = _Seat(self._path, self._connect)
+                thread = threading.Thread(target=self._run, args=(seat,), name="redrive-reader", daemon=True)
                 thread.start()
-        self._waiting.put(call)
+                self._seats.append(seat)
+                self._threads.append(thread)
 
     def close(self) -> None:
         """Answer what waits, then let go of the file."""
-        for _ in self._threads:
-            self._waiting.put(None)
-        for thread in self._threads:
+        self._inbox.close()
+        with self._starting:
+            threads = list(self._threads)
+        for thread in threads:
             thread.join()
+
+    def pause(self) -> None:
+        """Stand still without a connection, so that a fork copies nothing of SQLite."""
+        self._starting.acquire()
+        for seat in self._seats:
+            seat.using.acquire()
+            let_go(seat.leave())
+
+    def resume(self) -> None:
+        """Go on; connections are made anew when they are needed."""
+        for seat in self._seats:
+            seat.using.release()
+        self._starting.release()
 
     # the threads ----------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        seat = _Seat(self._path, self._connect, self.connections)
-        while (call := self._waiting.get()) is not None:
+    def _run(self, seat: "_Seat") -> None:
+        while (call := self._inbox.get()) is not None:
             if call.begin():
-                self._read(seat, call)
+                with seat.using:
+                    self._read(seat, call)
                 deliver([call])
             with self._starting:
                 self._busy -= 1
-        seat.leave()
+        with seat.using:
+            seat.close()
 
     def _read(self, seat: "_Seat", call: Call[Any]) -> None:
         try:
@@ -72,27 +88,30 @@ class Readers:
 
 
 class _Seat:
-    """The connection of one reader, made anew when the file was replaced."""
+    """The connection of one reader, made anew when the file was replaced or the process has forked."""
 
-    def __init__(self, path: Path, connect: Callable[[], apsw.Connection], listed: list[apsw.Connection]) -> None:
+    def __init__(self, path: Path, connect: Callable[[], apsw.Connection]) -> None:
+        self.using = threading.Lock()  # held while SQLite is at work
         self._path = path
         self._connect = connect
-        self._listed = listed
         self._db: apsw.Connection | None = None
         self._file: tuple[int, int] | None = None
 
     def connection(self) -> apsw.Connection:
         found = identity(self._path)
         if found is None:
-            raise StoreUnavailable(f"the store {self._path} was removed; put it back, or start anew")
+            raise removed(self._path)
         if self._db is None or found != self._file:
-            self.leave()
+            self.close()
             self._db, self._file = self._connect(), found
-            self._listed.append(self._db)
         return self._db
 
-    def leave(self) -> None:
-        if self._db is not None:
-            self._listed.remove(self._db)
-            self._db.close()
-            self._db = None
+    def leave(self) -> apsw.Connection | None:
+        """Without its connection, which the caller closes."""
+        db, self._db = self._db, None
+        return db
+
+    def close(self) -> None:
+        db = self.leave()
+        if db is not None:
+            db.close()

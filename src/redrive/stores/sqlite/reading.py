@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from heapq import nlargest
+from operator import itemgetter
 
 from redrive.job import State
 from redrive.store import Depth, Finished, Gate, JobQuery, Listed, Record
 from redrive.stores.sqlite.transaction import Snapshot
-from redrive.stores.sqlite.values import failure_of, ids_of, job_of, listed, packed, spelled, unpacked_or_none
+from redrive.stores.sqlite.values import Row, failure_of, ids_of, job_of, packed, spelled, unpacked_or_none
 
 LAST_ID = b"\xff" * 16
 _HEX = frozenset("0123456789abcdef")
@@ -66,24 +68,26 @@ def resolve(snapshot: Snapshot, suffix: str, limit: int) -> list[str]:
 
 def find(snapshot: Snapshot, query: JobQuery) -> list[Listed]:
     """A page of jobs, newest first."""
-    states = listed([state.value for state in query.states or State])
     before = packed(query.before) if query.before else LAST_ID
-    return [
-        Listed(
-            id=spelled(id),
-            task=task,
-            queue=queue,
-            state=State(state),
-            priority=priority,
-            attempts=attempts,
-            epoch=epoch,
-            at=at,
-            error=error,
-        )
-        for id, task, queue, state, priority, attempts, epoch, at, error in snapshot.all(
-            "find", before, states, query.queue, query.task, query.limit
-        )
-    ]
+    asked = (before, query.queue, query.task, query.limit)
+    states = dict.fromkeys(query.states or State)
+    rows = [row for state in states for row in snapshot.all(f"find_{state}", *asked)]
+    return [_line(row) for row in nlargest(query.limit, rows, key=itemgetter(0))]
+
+
+def _line(row: Row) -> Listed:
+    id, task, queue, state, priority, attempts, epoch, at, error = row
+    return Listed(
+        id=spelled(id),
+        task=task,
+        queue=queue,
+        state=State(state),
+        priority=priority,
+        attempts=attempts,
+        epoch=epoch,
+        at=at,
+        error=error,
+    )
 
 
 def depth(snapshot: Snapshot, queues: Sequence[str] | None) -> list[Depth]:

@@ -1,8 +1,7 @@
 """Settling: what follows from attempts, written together; each lease is judged by its fence."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from functools import singledispatchmethod
 
 from redrive.job import State
 from redrive.letter import Failure, LetterState
@@ -21,12 +20,13 @@ from redrive.stores.sqlite.ending import discard, end_letters
 from redrive.stores.sqlite.transaction import Transaction
 from redrive.stores.sqlite.values import (
     Row,
+    blobs_of,
     failure_row,
     hash_of,
-    ids_of,
     numbers_of,
     unpacked_or_none,
     writable,
+    writable_or_none,
 )
 
 
@@ -34,10 +34,11 @@ def settle(tx: Transaction, settlements: Sequence[AnySettlement]) -> frozenset[s
     """End leases; the ids whose lease was no longer held come back and are unchanged."""
     if not settlements:
         return frozenset()
-    held = {row[0]: row for row in tx.all("held", ids_of(each.job.id for each in settlements))}
+    ids = [unpacked_or_none(each.job.id) or b"" for each in settlements]
+    held = {row[0]: row for row in tx.all("held", blobs_of(ids))}
     endings, late = _Endings(tx), set()
-    for settlement in settlements:
-        row = held.pop(unpacked_or_none(settlement.job.id) or b"", None)
+    for id, settlement in zip(ids, settlements, strict=True):
+        row = held.pop(id, None)
         if row is None or row[1] != settlement.job.fence:
             late.add(settlement.job.id)
         else:
@@ -51,7 +52,9 @@ class _Endings:
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
+        self._keep_done = tx.now + max(tx.settings.done_retention, tx.settings.key_lifetime)
         self._done: list[Row] = []
+        self._done_counts: Counter[tuple[str, str, int, str, str, bool]] = Counter()
         self._done_seqs: list[int] = []
         self._closed: list[bytes] = []
         self._back: list[Row] = []
@@ -63,16 +66,30 @@ class _Endings:
 
     def apply(self, settlement: Settlement, lease: Row) -> None:
         """One settlement of a lease that is held."""
-        job, worker = settlement.job, lease[3]
+        if isinstance(settlement, Done):  # first, because nearly all are
+            self._finish(settlement, lease)
+            return
         if settlement.ran:
-            self._tx.count(job.queue, job.task, job.priority, worker, lasted(settlement.duration))
-        self._end(settlement, lease)
+            self._count(settlement, lease, lasted(settlement.duration))
+        match settlement:
+            case Retried():
+                self._retry(settlement, lease)
+            case Buried():
+                self._bury(settlement, lease)
+            case Snoozed():
+                self._snooze(settlement, lease)
+            case Released():
+                self._release(settlement, lease)
+            case Discarded():
+                self._discard(settlement, lease)
+            case _:
+                raise TypeError(f"{type(settlement).__name__} is not a settlement this store knows")
 
     def write(self) -> None:
         """Everything, one statement after the other."""
         tx = self._tx
-        tx.run("drop_jobs", numbers_of(self._done_seqs))
-        tx.many("add_done", self._done)
+        if self._done:
+            self._write_done()
         end_letters(tx, self._closed, LetterState.CLOSED)
         tx.many("put_back", self._back)
         tx.many("add_traceback", list(self._tracebacks.items()))
@@ -81,34 +98,36 @@ class _Endings:
         tx.many("put_letter", self._letters)
         tx.many("join_group", [self._group(fingerprint) for fingerprint in sorted(self._groups)])
 
+    def _write_done(self) -> None:
+        """The happy path; it is counted once for all that are alike, not once for each."""
+        tx = self._tx
+        tx.run("drop_jobs", numbers_of(self._done_seqs))
+        tx.many("add_done", self._done)
+        for (queue, task, priority, worker, length, again), n in self._done_counts.items():
+            tx.shift(queue, State.LEASED, None, n)
+            for name in ("done", length, "done_on_retry" if again else ""):
+                if name:
+                    tx.count(queue, task, priority, worker, name, n)
+        tx.points.add("settle.done")
+
     # one method per kind ----------------------------------------------------------------------------------------------
 
-    @singledispatchmethod
-    def _end(self, settlement: Settlement, lease: Row) -> None:
-        raise TypeError(f"{type(settlement).__name__} is not a settlement this store knows")
-
-    @_end.register
-    def _(self, settlement: Done, lease: Row) -> None:
+    def _finish(self, settlement: Done, lease: Row) -> None:
         tx, job = self._tx, settlement.job
         id, _, seq, worker = lease
-        keep = tx.now + max(tx.settings.done_retention, tx.settings.key_lifetime)
         self._done_seqs.append(seq)
         self._done.append(
-            (id, job.task, job.queue, tx.now, keep, job.attempts + 1, job.epoch, settlement.duration, job.key,
-             settlement.result)
+            (id, job.task, job.queue, tx.now, self._keep_done, job.attempts + 1, job.epoch, settlement.duration,
+             job.key, settlement.result)
         )  # fmt: skip
+        length = lasted(settlement.duration) if settlement.ran else ""
+        self._done_counts[job.queue, job.task, job.priority, worker, length, job.attempts > 0] += 1
         if job.epoch > 1:
             self._closed.append(id)
-        tx.count(job.queue, job.task, job.priority, worker, "done")
-        if job.attempts:
-            tx.count(job.queue, job.task, job.priority, worker, "done_on_retry")
-        tx.shift(job.queue, State.LEASED, None)
-        tx.points.add("settle.done")
         if tx.all_events:
             tx.journal("job.succeeded", (id, job.task, job.queue, job.epoch, job.attempts + 1), worker=worker)
 
-    @_end.register
-    def _(self, settlement: Retried, lease: Row) -> None:
+    def _retry(self, settlement: Retried, lease: Row) -> None:
         s = settlement
         self._fail(s, s.failure, lease)
         self._put_back(s, lease, s.at, s.spend, s.crashed, s.lost, s.suspect, None, writable(s.failure.message))
@@ -116,45 +135,42 @@ class _Endings:
         self._note(s, lease, "job.retried", s.failure.message, s.spend, s.failure.reason)
         self._tx.points.add("settle.retry")
 
-    @_end.register
-    def _(self, settlement: Buried, lease: Row) -> None:
+    def _bury(self, settlement: Buried, lease: Row) -> None:
         s, tx = settlement, self._tx
         id, _, seq, _ = lease
         self._fail(s, s.failure, lease)
         f, job = s.failure, s.job
         message = writable(f.message)
-        self._buried.append((seq, s.spend, s.crashed, s.lost, message, tx.now, f.reason))
+        fingerprint, reason = writable(f.fingerprint), writable(f.reason)
+        self._buried.append((seq, s.spend, s.crashed, s.lost, message, tx.now, reason))
         self._letters.append(
-            (id, job.task, job.queue, job.priority, f.reason, writable(f.type), message, f.fingerprint,
-             job.attempts + s.spend, job.epoch, f.at, writable(f.host), f.worker, f.release)
+            (id, job.task, job.queue, job.priority, reason, writable(f.type), message, fingerprint,
+             job.attempts + s.spend, job.epoch, f.at, writable(f.host), writable(f.worker), writable_or_none(f.release))
         )  # fmt: skip
-        self._groups[f.fingerprint].append((id, s))
+        self._groups[fingerprint].append((id, s))
         tx.shift(job.queue, State.LEASED, State.DEAD)
         self._count(s, lease, "buried")
         self._note(s, lease, "job.buried", f.message, s.spend, f.reason)
         tx.points.add("settle.dead")
 
-    @_end.register
-    def _(self, settlement: Snoozed, lease: Row) -> None:
+    def _snooze(self, settlement: Snoozed, lease: Row) -> None:
         self._put_back(settlement, lease, settlement.until)
         self._count(settlement, lease, "snoozed")
         self._note(settlement, lease, "job.snoozed", settlement.why)
         self._tx.points.add("settle.retry")
 
-    @_end.register
-    def _(self, settlement: Released, lease: Row) -> None:
+    def _release(self, settlement: Released, lease: Row) -> None:
         since = self._tx.now if settlement.unknown_task else None
         self._put_back(settlement, lease, settlement.at, suspect=settlement.suspect, unknown_since=since)
         self._count(settlement, lease, "released")
         self._note(settlement, lease, "job.released", settlement.why)
         self._tx.points.add("settle.retry")
 
-    @_end.register
-    def _(self, settlement: Discarded, lease: Row) -> None:
+    def _discard(self, settlement: Discarded, lease: Row) -> None:
         job = settlement.job
         id, _, seq, worker = lease
         about = (seq, id, job.queue, job.task, job.priority, job.epoch, job.attempts, State.LEASED, worker)
-        discard(self._tx, about, settlement.reason, text=settlement.why)
+        discard(self._tx, about, writable(settlement.reason), text=settlement.why)
         self._tx.points.add("settle.done")
 
     # what they share --------------------------------------------------------------------------------------------------
@@ -203,6 +219,6 @@ class _Endings:
         id, first = members[0]
         failure, at = first.failure, [settlement.failure.at for _, settlement in members]
         return (
-            fingerprint, writable(failure.title), first.job.task, failure.reason, writable(failure.type), len(members),
-            at[0], max(at), id,
+            fingerprint, writable(failure.title), first.job.task, writable(failure.reason), writable(failure.type),
+            len(members), at[0], max(at), id,
         )  # fmt: skip

@@ -10,7 +10,7 @@ from redrive.clock import SECOND, Clock
 from redrive.job import State
 from redrive.store import Settings
 from redrive.stores.sqlite.statements import statements
-from redrive.stores.sqlite.values import Row
+from redrive.stores.sqlite.values import Row, writable_or_none
 
 MINUTE = 60 * SECOND
 About = tuple[bytes, str, str, int, int]
@@ -91,18 +91,21 @@ class Transaction(Snapshot):
     ) -> None:
         """Write what happened."""
         job, task, of_queue, epoch, attempt = about or (None, None, queue, None, None)
-        if text is not None and not text.isascii():
-            text = text.encode(errors="backslashreplace").decode()
         self._entries.append(
-            (self.now, event, job, task, of_queue, epoch, attempt, reason, worker, actor, text)
-        )  # the order of `add_entry`
+            (self.now, event, job, task, of_queue, epoch, attempt, writable_or_none(reason), worker,
+             writable_or_none(actor), writable_or_none(text))
+        )  # fmt: skip  # the order of `add_entry`
 
     def finish(self) -> None:
         """Write what is owed."""
-        minute = self.now // MINUTE * MINUTE
-        self.many("add_count", [(minute, *key, n) for key, n in self._counts.items()])
+        self.many("add_count", [(self.minute, *key, n) for key, n in self._counts.items()])
         self.many("add_depth", [(*key, n) for key, n in self._depths.items() if n])
         self.many("add_entry", self._entries)
+
+    @property
+    def minute(self) -> int:
+        """The one that runs now, by its beginning."""
+        return self.now // MINUTE * MINUTE
 
     @property
     def all_events(self) -> bool:

@@ -1,10 +1,12 @@
 """Who is there to run jobs, and who does which duty."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from redrive.store import Worker
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
 from redrive.stores.sqlite.values import Row, listed, names_in
+from redrive.stores.sqlite.wakeups import forget
 
 if TYPE_CHECKING:
     from redrive.stores.sqlite import SqliteStore
@@ -25,6 +27,7 @@ class SqliteWorkers:
     async def leave(self, worker: str) -> None:
         """This worker ends in peace."""
         await self._store.write(lambda tx: tx.run("leave", worker))
+        forget(Path(self._store.home), worker)
 
     async def find(self) -> list[Worker]:
         """The workers whose last beat still counts, and those that still hold leases."""

@@ -1,19 +1,19 @@
 """The one thread of this process that writes: what waits at the same time shares a transaction, and so its fsync."""
 
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import apsw
 
 from redrive import failpoints
-from redrive.errors import StoreUnavailable
-from redrive.stores.sqlite.calls import Call, deliver
+from redrive.stores.sqlite.calls import Call, Inbox, deliver
+from redrive.stores.sqlite.connection import let_go
 from redrive.stores.sqlite.faults import translated
-from redrive.stores.sqlite.files import identity
+from redrive.stores.sqlite.files import identity, removed
 from redrive.stores.sqlite.lock import WriteLock
 from redrive.stores.sqlite.transaction import Transaction
 
@@ -37,125 +37,156 @@ class Writer:
         self._connect = connect
         self._begin = begin
         self._ring = ring
-        self._waiting: SimpleQueue[Call[Any] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="redrive-writer", daemon=True)
-        self.db = connect()
+        self._inbox = Inbox()
+        self._using = threading.Lock()  # held while SQLite is at work
+        self._db: apsw.Connection | None = connect()
         self._file = identity(path)
+        self._thread = threading.Thread(target=self._run, name="redrive-writer", daemon=True)
         self._thread.start()
 
     def submit(self, call: Call[Any]) -> None:
         """Have it written with the next group."""
-        self._waiting.put(call)
+        self._inbox.put(call)
 
     def holder(self) -> str:
-        """The process that writes now, or wrote last."""
+        """Who keeps this process from writing, as a phrase."""
         return self._lock.holder()
 
-    def close(self) -> None:
-        """Write what waits, then let go of the file."""
-        self._waiting.put(None)
-        self._thread.join()
+    def close(self, patience: float) -> None:
+        """Write what waits, then let go of the file; a thread that stands in line behind a stopped process is left."""
+        self._inbox.close()
+        self._thread.join(patience)
+
+    def pause(self) -> None:
+        """Stand still without a connection, so that a fork copies nothing of SQLite."""
+        self._using.acquire()
+        let_go(self._db)
+        self._db = None
+
+    def resume(self) -> None:
+        """Go on; the connection is made anew when it is needed."""
+        self._using.release()
 
     # the thread -----------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        going = True
-        while going:
-            calls, going = self._next()
-            calls = [call for call in calls if call.begin()]
-            if calls:
-                self._write(calls)
-                deliver(calls)
-        self.db.close()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})  # a pipe that nobody reads must not end the process
+        while (first := self._inbox.get()) is not None:
+            self._serve(first)
+        with self._using:
+            if self._db is not None:
+                self._db.close()
         self._lock.drop()
 
-    def _next(self) -> tuple[list[Call[Any]], bool]:
-        """All that waits, up to a group; False when it is the last."""
-        call = self._waiting.get()
-        calls = []
-        while call is not None:
-            calls.append(call)
-            if len(calls) == GROUP:
-                return calls, True
-            try:
-                call = self._waiting.get_nowait()
-            except Empty:
-                return calls, True
-        return calls, False
-
-    def _write(self, calls: Sequence[Call[Any]]) -> None:
+    def _serve(self, first: Call[Any]) -> None:
+        calls: list[Call[Any]] = []
         try:
-            self._transact(calls)
+            with self._turn() as done:
+                calls = self._wanted(first)
+                for call in calls:
+                    self._apply_beside(call, done) if len(calls) > 1 else self._apply(call, done)
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to those who wait
-            if len(calls) == 1:
-                calls[0].failed(translated(error, str(self._path)))
+            if len(calls) > 1:
+                self._apart(calls)
             else:
-                self._write_apart(calls)
+                calls = calls or self._wanted(first)
+                self._fail(calls, error)
+        deliver(calls)
 
-    def _write_apart(self, calls: Sequence[Call[Any]]) -> None:
+    def _wanted(self, first: Call[Any]) -> list[Call[Any]]:
+        """This call and all that came while it waited for its turn, without those that were given up."""
+        return [call for call in (first, *self._inbox.more(GROUP - 1)) if call.begin()]
+
+    def _apart(self, calls: Sequence[Call[Any]]) -> None:
         """The group failed as a whole, and nothing of it is there: find out whose fault it is."""
-        for call in calls:
-            self._write([call])
+        for number, call in enumerate(calls):
+            try:
+                with self._turn() as done:
+                    self._apply(call, done)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._fail([call], error)
+                if isinstance(error, apsw.BusyError):  # it took its time, and will do so for each of them
+                    self._fail(calls[number:], error)
+                    return
 
-    def _transact(self, calls: Sequence[Call[Any]]) -> None:
+    def _fail(self, calls: Sequence[Call[Any]], error: Exception) -> None:
+        for call in calls:
+            call.failed(translated(error, str(self._path)))
+
+    @contextmanager
+    def _turn(self) -> Iterator[list[Transaction]]:
+        """Our turn to write: one transaction, on the disk at its end; then whoever waits for jobs is told."""
         done: list[Transaction] = []
-        with self._transaction(done):
-            for call in calls:
-                transaction = self._apply(call) if len(calls) == 1 else self._apply_beside_others(call)
-                if transaction is not None:
-                    done.append(transaction)
+        with self._using:
+            self._look_at_file()
+        self._lock.acquire()
+        try:
+            with self._using, self._committed(self._connection()):
+                yield done
+                for point in _points(done):
+                    failpoints.reached(f"{point}.before")
+        finally:
+            self._lock.release()
         for point in _points(done):
             failpoints.reached(point)
         if any(transaction.wakes for transaction in done):
             self._ring()
 
     @contextmanager
-    def _transaction(self, done: list[Transaction]) -> Iterator[None]:
-        self._look_at_file()
-        self._lock.acquire()
+    def _committed(self, db: apsw.Connection) -> Iterator[None]:
+        db.execute("BEGIN IMMEDIATE")
         try:
-            self.db.execute("BEGIN IMMEDIATE")
             yield
-            for point in _points(done):
-                failpoints.reached(f"{point}.before")
-            self.db.execute("COMMIT")
+            db.execute("COMMIT")
         except BaseException:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
+            self._roll_back(db)
             raise
-        finally:
-            self._lock.release()
 
-    def _apply(self, call: Call[Any]) -> Transaction:
-        transaction = self._begin(self.db)
+    def _roll_back(self, db: apsw.Connection) -> None:
+        try:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        except apsw.Error:  # nothing more can be done with it; a new one begins where the file is
+            self._db = None
+            db.close(True)
+
+    def _apply(self, call: Call[Any], done: list[Transaction]) -> None:
+        transaction = self._begin(self._connection())
         answer = call.operation(transaction)
         transaction.finish()
         call.answered(answer)
-        return transaction
+        done.append(transaction)
 
-    def _apply_beside_others(self, call: Call[Any]) -> Transaction | None:
+    def _apply_beside(self, call: Call[Any], done: list[Transaction]) -> None:
         """One that fails leaves the others as they are, unless SQLite has rolled everything back (a full disk does)."""
-        self.db.execute("SAVEPOINT beside")
+        db = self._connection()
+        db.execute("SAVEPOINT beside")
         try:
-            transaction = self._apply(call)
+            self._apply(call, done)
         except Exception as error:
-            if not self.db.in_transaction:
+            if not db.in_transaction:
                 raise
-            self.db.execute("ROLLBACK TO beside")
-            self.db.execute("RELEASE beside")
-            call.failed(translated(error, str(self._path)))
-            return None
-        self.db.execute("RELEASE beside")
-        return transaction
+            db.execute("ROLLBACK TO beside")
+            self._fail([call], error)
+        db.execute("RELEASE beside")
+
+    # the connection ---------------------------------------------------------------------------------------------------
+
+    def _connection(self) -> apsw.Connection:
+        if self._db is None:
+            self._db = self._connect()
+        return self._db
 
     def _look_at_file(self) -> None:
         """A file that was removed or replaced under us would take in jobs that nobody ever finds."""
         found = identity(self._path)
         if found is None:
-            raise StoreUnavailable(f"the store {self._path} was removed; put it back, or start anew")
+            raise removed(self._path)
         if found != self._file:
-            self.db.close()
-            self.db = self._connect()
+            if self._db is not None:
+                self._db.close()
+            self._db = None
+            self._db = self._connect()
             self._file = found
 
 

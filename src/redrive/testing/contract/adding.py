@@ -1,9 +1,12 @@
 """Rules of adding: what is accepted is kept as it came, and only once."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from redrive.clock import SECOND, ManualClock
+from redrive.errors import UsageError
 from redrive.job import PAYLOAD_LIMIT, Job, State
 from redrive.store import Accepted, Done, Existing, Gate, Refused, Store
 from redrive.testing.contract.base import Opener, Rules
@@ -166,6 +169,21 @@ class AddingRules(Rules):
         [job] = await claimed(store)
         assert job.payload == payload
         assert (await live(store, job.id)).payload == payload
+
+    @pytest.mark.parametrize(
+        "odd",
+        [{"task": "half \ud800"}, {"queue": "\udfff"}, {"key": "\ud800"}, {"needs": ("\ud800",)}, {"expires": 1 << 63}],
+        ids=["task", "queue", "key", "needs", "number"],
+    )
+    async def test_what_cannot_be_stored_is_refused_in_one_sentence(self, store: Store, odd: dict[str, Any]) -> None:
+        """Half a character or a number beyond 64 bits: nothing of that batch is accepted, and what was there stays."""
+        before = await added(store)
+        fine = a_job()
+        with pytest.raises(UsageError, match="stored") as raised:
+            await store.jobs.add([fine, a_job(**odd)])
+        assert "\n" not in str(raised.value)
+        assert await store.jobs.get(fine.id) is None
+        assert [job.id for job in await store.jobs.claim(wanted())] == [before.id]
 
     async def test_everything_a_client_says_survives(self, store: Store, clock: ManualClock) -> None:
         """Every field of a job comes back as it went in, from claim and from get."""

@@ -1,5 +1,9 @@
 """Rules of the journal: what goes off the happy path has a row, what goes well costs a count."""
 
+from collections import Counter
+
+import pytest
+
 from redrive.clock import SECOND, ManualClock
 from redrive.store import Done, Released, Retried, Snoozed, Store
 from redrive.testing.contract.base import Opener, Rules
@@ -7,6 +11,7 @@ from redrive.testing.factories import (
     LEASE,
     a_failure,
     added,
+    added_many,
     buried,
     claimed,
     discarded,
@@ -111,6 +116,88 @@ class JournalRules(Rules):
         counts = await totals(store)
         assert (counts["crashed"], counts["failed"], counts["retried"]) == (1, 1, 1)
 
+    @pytest.mark.parametrize(
+        ("duration", "name"),
+        [(0, "lasted_1ms"), (1_000, "lasted_1ms"), (1_001, "lasted_3ms"), (1_000_000_000, "lasted_1000000ms"),
+         (1_000_000_001, "lasted_longer"), (2**50, "lasted_longer")],
+    )  # fmt: skip
+    async def test_how_long_a_run_lasted_is_counted(self, store: Store, duration: int, name: str) -> None:
+        """In the part of the histogram that holds its duration."""
+        await settled(store, Done(job=await leased(store), duration=duration))
+        assert _lasted(await totals(store)) == {name: 1}
+
+    async def test_every_run_is_in_the_histogram_once(self, store: Store) -> None:
+        """Failed and snoozed ones too; what never ran and what came too late is not."""
+        job = await leased(store)
+        await settled(store, Retried(job=job, at=0, failure=a_failure(), duration=2_000))
+        [job] = await claimed(store)
+        await settled(store, Snoozed(job=job, until=0, duration=40_000))
+        [job] = await claimed(store)
+        await settled(store, Released(job=job, at=0, why="drains", ran=False))
+        [job] = await claimed(store)
+        await settled(store, Done(job=job, duration=2_500))
+        await store.jobs.settle([Done(job=job, duration=2_500)])
+        assert _lasted(await totals(store)) == {"lasted_3ms": 2, "lasted_100ms": 1}
+
+    async def test_a_sample_says_how_deep_each_queue_is(self, store: Store, clock: ManualClock) -> None:
+        """Scheduled, ready, leased and open letters, under the minute in which it was taken, and of no task."""
+        await leased(store, queue="b")
+        await buried(store, queue="a", failure=a_failure())
+        await added_many(store, 2, queue="a")
+        await added(store, queue="a", due_at=clock.now() + SECOND)
+        await store.journal.sample()
+        minute = clock.now() // MINUTE * MINUTE
+        assert await _samples(store) == {
+            (minute, "a", "", "depth_scheduled"): 1,
+            (minute, "a", "", "depth_ready"): 2,
+            (minute, "a", "", "letters_open"): 1,
+            (minute, "b", "", "depth_leased"): 1,
+        }
+
+    async def test_the_last_sample_of_a_minute_counts(self, store: Store, clock: ManualClock) -> None:
+        """It is set, not added; nothing is a sample too where there was something before, and elsewhere no row."""
+        begin = clock.now() // MINUTE * MINUTE
+        await added(store)
+        await store.journal.sample()
+        await store.journal.sample()
+        assert await _samples(store) == {(begin, "default", "", "depth_ready"): 1}
+        await settled(store, Done(job=(await claimed(store))[0]))
+        await store.journal.sample()
+        assert await _samples(store) == {(begin, "default", "", "depth_ready"): 0}
+        clock.advance(60)
+        await store.journal.sample()
+        assert await _samples(store) == {(begin, "default", "", "depth_ready"): 0}
+
+    async def test_a_merge_leaves_every_sum_as_it_was(self, store: Store, clock: ManualClock) -> None:
+        """Counts of all workers and priorities are folded in shares until there is nothing to fold."""
+        for priority in (2, 5, 8):
+            await added_many(store, 2, priority=priority)
+        for worker in ("w1", "w2", "w3"):
+            for job in await claimed(store, 2, worker=worker):
+                await settled(store, Done(job=job))
+        await store.journal.sample()
+        clock.advance(60)
+        await added(store)
+        before = await store.journal.counters()
+        shares = [await store.journal.merge(4)]
+        while shares[-1] == 4:
+            shares.append(await store.journal.merge(4))
+        assert all(share <= 4 for share in shares)
+        assert await store.journal.merge(100) == 0
+        assert await store.journal.counters() == before
+
+    async def test_what_is_counted_after_a_merge_is_added(self, store: Store, clock: ManualClock) -> None:
+        """A clock that was set back writes into a minute that was merged; that is merged as well."""
+        now = clock.now()
+        await added(store)
+        clock.advance(60)
+        await store.journal.merge(100)
+        clock.set_wall(now)
+        await added(store)
+        clock.set_wall(now + MINUTE)
+        await store.journal.merge(100)
+        assert [count.n for count in await store.journal.counters() if count.name == "enqueued"] == [2]
+
     async def test_the_ledger_adds_up(self, store: Store, clock: ManualClock) -> None:
         """Enqueued is done plus live plus dead plus discarded, also after pruning."""
         await done(store)
@@ -124,3 +211,15 @@ class JournalRules(Rules):
         [depth] = await store.jobs.depth(["default"])
         alive = depth.scheduled + depth.ready + depth.leased + depth.dead
         assert counts["enqueued"] == counts["done"] + counts["discarded"] + alive == 5
+
+
+def _lasted(counts: Counter[str]) -> dict[str, int]:
+    return {name: n for name, n in counts.items() if name.startswith("lasted_")}
+
+
+async def _samples(store: Store) -> dict[tuple[int, str, str, str], int]:
+    return {
+        (count.minute, count.queue, count.task, count.name): count.n
+        for count in await store.journal.counters()
+        if count.name.startswith("depth_") or count.name == "letters_open"
+    }

@@ -172,6 +172,27 @@ class LetterRules(Rules):
         assert (letter.state, len(letter.failures), kept.epoch) == (LetterState.CLOSED, 1, 2)
         assert await store.letters.of_group("f00d", None, 10) == []
 
+    async def test_a_closed_letter_stays_for_a_while_with_its_history(self, store: Store, clock: ManualClock) -> None:
+        """It outlives the finished row; in the end it is forgotten too."""
+        job = await buried(store)
+        await store.letters.revive([job.id], "alice", "fixed")
+        await settled(store, Done(job=(await claimed(store))[0]))
+        clock.advance("2d")
+        assert await store.jobs.prune(100) == 1
+        letter = await store.letters.get(job.id)
+        assert letter is not None
+        assert (await store.jobs.get(job.id), letter.state, len(letter.failures)) == (None, LetterState.CLOSED, 1)
+        clock.advance("28d")
+        assert await store.jobs.prune(100) == 1
+        assert await store.letters.get(job.id) is None
+
+    async def test_an_open_letter_is_never_forgotten(self, store: Store, clock: ManualClock) -> None:
+        """However old it is: somebody has to decide."""
+        job = await buried(store)
+        clock.advance("400d")
+        assert await store.jobs.prune(100) == 0
+        assert await store.letters.get(job.id) is not None
+
     async def test_a_discard_after_revive_discards_the_letter(self, store: Store) -> None:
         """By the handler, and by cancelling."""
         first, second = await buried(store), await buried(store)

@@ -175,6 +175,30 @@ class OperatingRules(Rules):
         await claimed(store, 2)
         assert (await depth_of(store)).oldest_ready is None
 
+    async def test_the_first_in_line_is_the_most_urgent(self, store: Store, clock: ManualClock) -> None:
+        """Priority comes before age there too."""
+        await added(store, priority=2)
+        clock.advance(5)
+        await added(store, priority=8)
+        assert (await depth_of(store)).oldest_ready == clock.now()
+
+    async def test_a_move_of_nothing_leaves_no_trace(self, store: Store) -> None:
+        """No entry says that zero jobs were moved."""
+        assert await store.jobs.move("default", "other", "alice", 10) == 0
+        assert await store.journal.events() == []
+
+    async def test_held_back_jobs_do_not_hide_the_others_of_their_queue(self, store: Store) -> None:
+        """Past a closed task, a closed need and tasks without a runner, in the order of the line."""
+        await added_many(store, 60, task="report", priority=9)
+        await added_many(store, 60, task="charge", needs=("payments", "mail"), priority=9)
+        await added_many(store, 60, task="heavy", priority=9)
+        low = await added(store, task="charge", needs=("mail",), priority=4)
+        high = await added(store, task="light", priority=6)
+        await store.jobs.gate(closed("task", "report"), "alice")
+        await store.jobs.gate(closed("dependency", "payments"), "alice")
+        got = await store.jobs.claim(wanted(10, without=("heavy", "other")))
+        assert [job.id for job in got] == [high.id, low.id]
+
     async def test_depth_of_all_names_every_queue_that_has_jobs(self, store: Store) -> None:
         """None asks for all, a list for those."""
         await buried(store, queue="b")

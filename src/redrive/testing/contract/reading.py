@@ -32,6 +32,12 @@ class ReadingRules(Rules):
         await added_many(store, 5)
         assert len(await store.jobs.resolve("", limit=3)) == 3
 
+    async def test_dashes_and_capitals_of_an_id_do_not_matter(self, store: Store) -> None:
+        """However it was copied."""
+        job = await added(store)
+        for typed in (job.id.upper(), job.id.replace("-", ""), job.id[-13:], job.id[-13:].upper()):
+            assert await store.jobs.resolve(typed) == [job.id]
+
     async def test_a_suffix_is_a_text_and_not_a_pattern(self, store: Store) -> None:
         """Wildcards of a query language mean nothing."""
         await added(store)
@@ -78,6 +84,16 @@ class ReadingRules(Rules):
         await added(store, queue="b", task="t")
         assert [each.id for each in await store.jobs.find(JobQuery(queue="a", task="t"))] == wanted[::-1]
         assert len(await store.jobs.find(JobQuery(queue="a"))) == 3
+
+    async def test_a_page_of_a_rare_state_is_full(self, store: Store, clock: ManualClock) -> None:
+        """States are merged by age, whatever their numbers."""
+        old = await buried(store)
+        many = await added_many(store, 30)
+        later = await added(store, due_at=clock.now() + SECOND)
+        both = await store.jobs.find(JobQuery(states=(State.DEAD, State.SCHEDULED), limit=5))
+        assert [each.id for each in both] == [later.id, old.id]
+        page = await store.jobs.find(JobQuery(limit=5, before=later.id))
+        assert [each.id for each in page] == [job.id for job in many[:-6:-1]]
 
     async def test_a_line_tells_what_matters(self, store: Store, clock: ManualClock) -> None:
         """When it is due or ended, how often it was tried, and what went wrong last."""

@@ -18,12 +18,13 @@ class WorkerRules(Rules):
     async def test_a_worker_that_beats_is_found(self, store: Store, clock: ManualClock) -> None:
         """With everything that it said of itself."""
         worker = a_worker(
-            lock_device=1, lock_inode=2**63 - 1, release="v2", tasks=("a", "b"), queues=("q",), slots=8, stuck=1
+            lock_device=2**63, lock_inode=2**64 - 1, release="v2", tasks=("a", "b"), queues=("q",), slots=8, stuck=1
         )
         assert await store.workers.beat(worker, LEASE) is None
         [found] = await store.workers.find()
         assert (found.id, found.host, found.boot, found.pid) == ("w1", "host-1", "boot-1", 4711)
-        assert (found.lock_inode, found.release, found.tasks, found.queues) == (2**63 - 1, "v2", ("a", "b"), ("q",))
+        assert (found.lock_device, found.lock_inode) == (2**63, 2**64 - 1)
+        assert (found.release, found.tasks, found.queues) == ("v2", ("a", "b"), ("q",))
         assert (found.slots, found.stuck, found.state, found.beat_at) == (8, 1, "running", clock.now())
 
     async def test_a_later_beat_replaces_the_earlier(self, store: Store) -> None:
@@ -107,6 +108,12 @@ class WorkerRules(Rules):
         await added(await opener())
         assert await waiting
         assert time.monotonic() - begin < ENOUGH / 2
+
+    async def test_a_job_that_is_due_in_a_moment_wakes_too(self, store: Store, clock: ManualClock) -> None:
+        """Who rests for a second has to hear of a job that is due before."""
+        assert not await store.wait("w1", 0.01)
+        await added(store, due_at=clock.now() + 300_000)
+        assert await store.wait("w1", ENOUGH)
 
     async def test_a_wake_up_between_two_waits_is_not_lost(self, store: Store, opener: Opener) -> None:
         """A listener that was busy hears of it when it rests again; many hints are one."""

@@ -1,6 +1,8 @@
 -- compatible_from: 1
 -- The first schema. Ids are the 16 bytes of a UUID; times are microseconds of UTC, those named steady of the boot clock.
 
+PRAGMA application_id = 0x52647276;
+
 CREATE TABLE meta (
   key TEXT PRIMARY KEY,
   value TEXT NOT NULL
@@ -51,15 +53,20 @@ CREATE TABLE job (
   parent TEXT,
   redrive TEXT,
   release TEXT,
-  needs TEXT,
+  needs TEXT NOT NULL, -- a JSON list, or nothing
   headers BLOB,
   policy BLOB,
   payload BLOB NOT NULL
 ) STRICT;
 
 CREATE INDEX job_ready ON job (queue, priority DESC, due_at, id) WHERE state = 'ready';
+CREATE INDEX job_lane ON job (queue, task, needs, priority DESC, due_at, id) WHERE state = 'ready';
 CREATE INDEX job_scheduled ON job (queue, due_at) WHERE state = 'scheduled';
 CREATE INDEX job_leased ON job (worker, lease_until, lease_boot) WHERE state = 'leased';
+CREATE INDEX job_listed_ready ON job (id) WHERE state = 'ready';
+CREATE INDEX job_listed_scheduled ON job (id) WHERE state = 'scheduled';
+CREATE INDEX job_listed_dead ON job (id) WHERE state = 'dead';
+CREATE INDEX job_listed_discarded ON job (id) WHERE state = 'discarded';
 CREATE INDEX job_discarded ON job (keep_until) WHERE state = 'discarded';
 CREATE UNIQUE INDEX job_key ON job (key)
   WHERE key IS NOT NULL AND state IN ('scheduled', 'ready', 'leased', 'dead');
@@ -226,6 +233,9 @@ CREATE TABLE counter (
   n INTEGER NOT NULL,
   PRIMARY KEY (minute, queue, task, priority, worker, name)
 ) STRICT, WITHOUT ROWID;
+
+-- Those that were not merged yet; a merged row has no worker and the priority -1.
+CREATE INDEX counter_loose ON counter (minute) WHERE priority >= 0;
 
 -- How many jobs of a queue are in each state, kept with every change.
 CREATE TABLE depth (

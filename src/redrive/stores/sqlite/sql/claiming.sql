@@ -17,20 +17,29 @@ SELECT min(due_at) FROM job WHERE state = 'scheduled' AND queue = ?
 SELECT kind, key, until FROM gate WHERE state = 'closed' AND (until IS NULL OR until > ?)
 
 -- name: line
--- The first of a queue in the order of claims, without reading what they carry.
+-- The first of a queue in the order of claims, without reading what they carry; suspects only for who can run one alone.
 SELECT priority, due_at, id, seq, queue, expires FROM job
-WHERE state = 'ready' AND queue = ?1 AND wire_version <= 1 AND encoding = 0
+WHERE state = 'ready' AND queue = ?1 AND (?3 OR suspect = 0) AND wire_version <= 1 AND encoding = 0
 ORDER BY priority DESC, due_at, id LIMIT ?2
 
--- name: line_allowed
--- The same past closed gates of tasks and dependencies, tasks without a slot, and suspects nobody can run alone.
+-- name: lanes
+-- What differs among the ready jobs of a queue for gates: task and needs, each pair once, however many jobs have it.
+WITH RECURSIVE lane (task, needs) AS (
+  SELECT * FROM (SELECT task, needs FROM job WHERE state = 'ready' AND queue = ?1 ORDER BY task, needs LIMIT 1)
+  UNION ALL
+  SELECT next.task, next.needs FROM lane JOIN job AS next ON next.seq = coalesce(
+    (SELECT seq FROM job WHERE state = 'ready' AND queue = ?1 AND task = lane.task AND needs > lane.needs
+      ORDER BY needs LIMIT 1),
+    (SELECT seq FROM job WHERE state = 'ready' AND queue = ?1 AND task > lane.task ORDER BY task, needs LIMIT 1)
+  )
+)
+SELECT task, needs FROM lane
+
+-- name: line_of_lane
+-- The first of a queue with this task and these needs.
 SELECT priority, due_at, id, seq, queue, expires FROM job
-WHERE state = 'ready' AND queue = ?1 AND wire_version <= 1 AND encoding = 0
-  AND (?3 OR suspect = 0)
-  AND task NOT IN (SELECT value FROM json_each(?4))
-  AND (needs IS NULL OR NOT EXISTS (
-    SELECT 1 FROM json_each(needs) AS need WHERE need.value IN (SELECT value FROM json_each(?5))
-  ))
+WHERE state = 'ready' AND queue = ?1 AND task = ?4 AND needs = ?5
+  AND (?3 OR suspect = 0) AND wire_version <= 1 AND encoding = 0
 ORDER BY priority DESC, due_at, id LIMIT ?2
 
 -- name: lease
@@ -38,9 +47,13 @@ ORDER BY priority DESC, due_at, id LIMIT ?2
 UPDATE job SET state = 'leased', starts = starts + 1, fence = fence + 1, worker = ?2, lease_until = ?3, lease_boot = ?4,
   company = 0
 WHERE seq IN (SELECT value FROM carray(?1))
-RETURNING seq, id, state, queue, priority, due_at, fence, starts, attempts, crashes, losses, suspect, epoch, epoch_at,
+
+-- name: leased
+-- The jobs behind those leases; RETURNING would first keep a copy of every row in a table of its own.
+SELECT seq, id, state, queue, priority, due_at, fence, starts, attempts, crashes, losses, suspect, epoch, epoch_at,
   payload_version, wire_version, encoding, created_at, expires, task, key, external_id, batch, item, parent, redrive,
   release, needs, headers, policy, payload
+FROM carray(?1) AS wanted JOIN job ON seq = wanted.value
 
 -- name: abouts
 -- What the journal and the counters say of these jobs.

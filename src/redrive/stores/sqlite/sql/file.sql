@@ -1,7 +1,3 @@
--- name: has_table
--- Whether a table is there.
-SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?
-
 -- name: tables
 -- How many tables there are.
 SELECT count(*) FROM sqlite_schema
@@ -10,9 +6,10 @@ SELECT count(*) FROM sqlite_schema
 -- A value about the file.
 SELECT value FROM meta WHERE key = ?
 
--- name: set_meta
--- Write a value about the file.
-INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2
+-- name: raise_meta
+-- A number about the file, which never falls.
+INSERT INTO meta (key, value) VALUES (?1, ?2)
+ON CONFLICT DO UPDATE SET value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))
 
 -- name: applied
 -- The migrations that were applied.

@@ -51,25 +51,41 @@ SELECT task, queue, ended_at, attempts, epoch, key, result, duration FROM done W
 -- The ids that end like this.
 SELECT id FROM (SELECT id FROM job UNION ALL SELECT id FROM done) WHERE hex(id) LIKE ?1 LIMIT ?2
 
--- name: find
--- A page of jobs in any of these states, newest first.
-SELECT id, task, queue, state, priority, attempts, epoch, at, error FROM (
-  SELECT * FROM (
-    SELECT id, task, queue, state, priority, attempts, epoch, coalesce(ended_at, due_at) AS at, last_error AS error
-    FROM job
-    WHERE id < ?1 AND state IN (SELECT value FROM json_each(?2)) AND (?3 IS NULL OR queue = ?3)
-      AND (?4 IS NULL OR task = ?4)
-    ORDER BY id DESC LIMIT ?5
-  )
-  UNION ALL SELECT * FROM (
-    SELECT id, task, queue, 'done', 5, attempts, epoch, ended_at, NULL
-    FROM done
-    WHERE id < ?1 AND 'done' IN (SELECT value FROM json_each(?2)) AND (?3 IS NULL OR queue = ?3)
-      AND (?4 IS NULL OR task = ?4)
-    ORDER BY id DESC LIMIT ?5
-  )
-)
-ORDER BY id DESC LIMIT ?5
+-- name: find_scheduled
+-- A page of jobs that wait for their time, newest first.
+SELECT id, task, queue, state, priority, attempts, epoch, coalesce(ended_at, due_at), last_error FROM job
+WHERE state = 'scheduled' AND id < ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
+ORDER BY id DESC LIMIT ?4
+
+-- name: find_ready
+-- A page of jobs that wait for their turn, newest first.
+SELECT id, task, queue, state, priority, attempts, epoch, coalesce(ended_at, due_at), last_error FROM job
+WHERE state = 'ready' AND id < ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
+ORDER BY id DESC LIMIT ?4
+
+-- name: find_leased
+-- A page of jobs that run, newest first; they are few, and `+` has them looked for among the leased alone.
+SELECT id, task, queue, state, priority, attempts, epoch, coalesce(ended_at, due_at), last_error FROM job
+WHERE state = 'leased' AND +id < ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
+ORDER BY +id DESC LIMIT ?4
+
+-- name: find_dead
+-- A page of dead jobs, newest first.
+SELECT id, task, queue, state, priority, attempts, epoch, coalesce(ended_at, due_at), last_error FROM job
+WHERE state = 'dead' AND id < ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
+ORDER BY id DESC LIMIT ?4
+
+-- name: find_discarded
+-- A page of discarded jobs, newest first.
+SELECT id, task, queue, state, priority, attempts, epoch, coalesce(ended_at, due_at), last_error FROM job
+WHERE state = 'discarded' AND id < ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
+ORDER BY id DESC LIMIT ?4
+
+-- name: find_done
+-- A page of finished jobs, newest first.
+SELECT id, task, queue, 'done', 5, attempts, epoch, ended_at, NULL FROM done
+WHERE id < ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
+ORDER BY id DESC LIMIT ?4
 
 -- name: forget_done
 -- Finished rows whose time is over.
@@ -103,3 +119,7 @@ DELETE FROM traceback WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM failure WHER
 -- Workers that ended without saying so and hold nothing.
 DELETE FROM worker WHERE (alive_until <= ?1 OR alive_boot <> ?2)
   AND NOT EXISTS (SELECT 1 FROM job WHERE state = 'leased' AND worker = worker.id)
+
+-- name: forget_depths
+-- Queues and states in which there is nothing any more.
+DELETE FROM depth WHERE n = 0

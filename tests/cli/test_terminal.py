@@ -1,0 +1,289 @@
+"""What a person at a terminal sees and what a pipe gets: width, colours, questions, signals, readers that leave."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from redrive.cli.output import Column, cut, fitted, size
+from redrive.redact import printable
+from redrive.store import Gate, Store
+from redrive.stores.sqlite import SqliteStore
+from redrive.testing.factories import a_job, added_many, buried
+from tests.waiting import until
+
+REDRIVE = [sys.executable, "-m", "redrive"]
+WICKED = "\x1b]0;owned\x07\x1b[2J拒\u202egnp.exe\x9b31m"
+
+
+@pytest.fixture
+def store(folder: Path) -> Path:
+    """A store with a few jobs, one of them dead of something wicked."""
+
+    async def fill(store: Store) -> None:
+        await buried(store, task=f"email.{WICKED}send")
+        await added_many(store, 3, queue="email")
+        await store.jobs.gate(Gate(kind="queue", key="email", state="closed", reason=WICKED), "ann")
+
+    asyncio.run(_with(folder / "redrive.db", fill))
+    return folder / "redrive.db"
+
+
+async def _with(path: Path, work: object) -> None:
+    store = SqliteStore(path)
+    await store.open()
+    try:
+        await work(store)  # type: ignore[operator]
+    finally:
+        await store.close()
+
+
+class Terminal:
+    """A command on a terminal of its own, 80 columns wide."""
+
+    def __init__(self, words: tuple[str, ...], columns: int, environment: dict[str, str]) -> None:
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        given = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
+        self.process = subprocess.Popen(
+            [*REDRIVE, *words],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            env=given | {"TERM": "xterm-256color"} | environment,
+        )
+        os.close(theirs)
+        os.set_blocking(self._ours, False)
+        self.seen = ""
+
+    def read(self) -> str:
+        """What has been shown so far."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            while chunk := os.read(self._ours, 65536):
+                self.seen += chunk.decode(errors="replace").replace("\r\n", "\n")
+        return self.seen
+
+    def shows(self, text: str) -> None:
+        until(lambda: text in self.read(), 30)
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def code(self) -> int:
+        """Its exit code, once all it showed is read."""
+        until(lambda: (self.read(), self.process.poll())[1] is not None, 30)
+        self.read()
+        return self.process.returncode
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._ours)
+
+
+@contextlib.contextmanager
+def terminal(*words: str, columns: int = 80, environment: dict[str, str] | None = None) -> Iterator[Terminal]:
+    screen = Terminal(words, columns, environment or {})
+    try:
+        yield screen
+    finally:
+        screen.close()
+
+
+def plain(text: str) -> str:
+    """What is left to be read when the colours are gone."""
+    return "\n".join(printable(line) for line in text.splitlines())
+
+
+# --- a terminal -------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_fits_the_terminal_and_has_a_bold_head(store: Path) -> None:
+    with terminal("jobs", "list") as screen:
+        assert screen.code() == 0
+        head, *rows = screen.seen.splitlines()
+    assert head.startswith("\x1b[1mID        STATE ")
+    assert len(rows) == 4
+    assert max(size(row) for row in plain(screen.seen).splitlines()) <= 80
+
+
+def test_a_wide_terminal_is_used(store: Path) -> None:
+    """What is cut at 80 columns is whole at 160."""
+    with terminal("queues", "list", columns=60) as narrow, terminal("queues", "list", columns=160) as wide:
+        assert (narrow.code(), wide.code()) == (0, 0)
+    assert max(map(size, plain(narrow.seen).splitlines())) <= 60
+    assert "…" in narrow.seen
+    assert "…" not in wide.seen
+
+
+@pytest.mark.parametrize("verb", ["jobs list", "queues list", "events", "doctor"])
+def test_no_escape_but_our_colours_reaches_the_terminal(store: Path, verb: str) -> None:
+    """Names and reasons of others cannot move the cursor, set the title or turn the text round."""
+    with terminal(*verb.split(), columns=200) as screen:
+        screen.code()
+    for part in screen.seen.split("\x1b")[1:]:
+        assert part[0] == "[", part
+        assert part.lstrip("[0123456789;")[0] == "m", part
+    assert not set("\x07\x9b\u202e") & set(screen.seen)
+    assert "0;owned" not in screen.seen
+
+
+def test_what_the_doctor_says_is_folded(store: Path) -> None:
+    """Words stay whole, and what goes on stands under what it belongs to."""
+    with terminal("doctor", columns=60) as screen:
+        assert screen.code() == 1
+    lines = plain(screen.seen).partition("redrive: ")[0].splitlines()
+    assert all(line.startswith(("✓ ", "✗ ", "  ")) for line in lines)
+    assert max(size(line) for line in lines if str(store) not in line) <= 60
+    assert any(str(store) in line for line in lines)
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_no_colour_when_none_is_wanted(store: Path, name: str, value: str) -> None:
+    with terminal("doctor", environment={name: value}) as screen:
+        assert screen.code() == 1
+    assert "✗ workers" in screen.seen
+    assert "\x1b" not in screen.seen
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, 0), ("n", 1, 3), ("", 1, 3)])
+def test_much_is_changed_only_after_a_yes(store: Path, answer: str, code: int, left: int) -> None:
+    with terminal("queues", "purge", "email") as screen:
+        screen.shows("Discard 3 jobs? [y/N]: ")
+        screen.type(f"{answer}\n")
+        assert screen.code() == code
+    assert f"queue email of sqlite:///{store} has 3 jobs to discard (3 ready)." in screen.seen
+    assert ("nothing was changed" in screen.seen) == (code == 1)
+    done = subprocess.run([*REDRIVE, "jobs", "list", "--state", "ready", "--json"], capture_output=True, check=True)
+    assert len(done.stdout.splitlines()) == left
+
+
+def test_ctrl_c_at_the_question_changes_nothing(store: Path) -> None:
+    with terminal("queues", "purge", "email") as screen:
+        screen.shows("Discard 3 jobs? [y/N]: ")
+        os.killpg(screen.process.pid, signal.SIGINT)
+        assert screen.code() == 130
+    assert "Traceback" not in screen.seen
+
+
+def test_ctrl_c_while_lines_are_awaited_says_how_far_it_came(folder: Path) -> None:
+    """Each line is enqueued as it comes, also from a person who types."""
+    with terminal("enqueue", "some.task", "--from", "-", "--json") as screen:
+        screen.type('{"a": 1}\n')
+        screen.shows('{"line":1,"id":"')
+        os.killpg(screen.process.pid, signal.SIGINT)
+        assert screen.code() == 130
+    assert f"redrive: enqueued 1 job of some.task in sqlite:///{folder}/redrive.db" in screen.seen
+    assert "Traceback" not in screen.seen
+
+
+def test_ctrl_c_at_a_worker_tells_what_it_does(folder: Path, module: Path) -> None:
+    with terminal("worker", "tasks") as screen:
+        screen.shows(" started (pid ")
+        os.killpg(screen.process.pid, signal.SIGINT)
+        assert screen.code() == 0
+    assert "redrive: running jobs have 30s to finish; Ctrl-C once more leaves at once" in screen.seen
+
+
+# --- pipes and signals ------------------------------------------------------------------------------------------------
+
+
+def test_a_pipe_gets_plain_text_and_whole_lines(store: Path) -> None:
+    """Eighty columns, no colours, also of the events, which a terminal would cut."""
+    table = subprocess.run([*REDRIVE, "jobs", "list"], capture_output=True, text=True, check=True).stdout
+    assert "\x1b" not in table
+    assert max(map(size, table.splitlines())) <= 80
+    events = subprocess.run([*REDRIVE, "events"], capture_output=True, text=True, check=True).stdout
+    assert "…" not in events
+
+
+def test_a_reader_that_leaves_is_no_trouble(folder: Path) -> None:
+    """As after `| head -1`: nothing on stderr, and the exit code that a broken pipe has."""
+
+    async def fill(store: Store) -> None:
+        await store.jobs.add([a_job() for _ in range(2_000)])
+
+    asyncio.run(_with(folder / "redrive.db", fill))
+    for words in (["jobs", "list", "--json", "--limit", "2000"], ["jobs", "list", "--limit", "2000"]):
+        process = subprocess.Popen([*REDRIVE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+        process.stderr.close()
+        assert (process.wait(30), said) == (141, b"")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_following_goes_on_until_it_is_told_to_end(store: Path, number: int, code: int) -> None:
+    """Each entry once, as it happens."""
+    process = subprocess.Popen(
+        [*REDRIVE, "events", "--follow", "--json", "--limit", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert msgspec.json.decode(process.stdout.readline())["event"] == "gate.set"
+
+    async def pause(store: Store) -> None:
+        await store.jobs.gate(Gate(kind="queue", key="bulk", state="closed"), "bob")
+
+    asyncio.run(_with(store, pause))
+    entry = msgspec.json.decode(process.stdout.readline())
+    assert (entry["event"], entry["queue"], entry["actor"]) == ("gate.set", "bulk", "bob")
+    process.send_signal(number)
+    rest, said = process.communicate(timeout=30)
+    assert (process.returncode, rest) == (code, b"")
+    assert said.strip() == b""
+
+
+def test_a_terminal_that_knows_no_unicode(store: Path) -> None:
+    """Marks become words, and JSON stays JSON."""
+    latin = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    doctor = subprocess.run([*REDRIVE, "doctor"], capture_output=True, env=latin, check=False)
+    assert doctor.stdout.startswith(b"ok version: ")
+    assert b"NO workers: " in doctor.stdout
+    listed = subprocess.run([*REDRIVE, "jobs", "list", "--json"], capture_output=True, env=latin, check=True)
+    rows = [msgspec.json.decode(line) for line in listed.stdout.splitlines()]
+    assert rows[-1]["task"] == f"email.{WICKED}send"
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "room", "left"),
+    [
+        ("abc", 3, "abc"),
+        ("abcd", 3, "ab…"),
+        ("拒否", 4, "拒否"),
+        ("拒否した", 4, "拒…"),
+        ("e\u0301e\u0301e", 2, "e\u0301…"),
+    ],
+)
+def test_a_text_is_cut_by_the_columns_it_takes(text: str, room: int, left: str) -> None:
+    assert cut(text, room) == left
+    assert size(left) <= room
+
+
+def test_the_widest_column_gives_way_first_and_ids_never() -> None:
+    columns = (Column("ID"), Column("A", shrink=True), Column("B", shrink=True))
+    assert fitted(columns, [["0123456789", "a" * 20, "b" * 40]], 50) == [10, 18, 18]
+    assert fitted(columns, [["0123456789", "a" * 20, "b" * 40]], 10) == [10, 6, 6]
+    assert fitted(columns, [["0123456789", "a", "b"]], 50) == [10, 1, 1]

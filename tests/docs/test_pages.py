@@ -1,0 +1,70 @@
+"""Every command in the documentation is run, and prints what the page shows."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ELSEWHERE, PAGES, ROOT, Block, Sandbox, blocks, fits, steps
+
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
+    """Files are written, scripts and commands are run in order, output is compared."""
+    sandbox = Sandbox(tmp_path)
+    for block in blocks(page.read_text(encoding="utf-8")):
+        problems = sandbox.follow(block)
+        assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_only_what_installs_is_left_out(page: Path) -> None:
+    """A block that is not run holds nothing that could be."""
+    left_out = [block for block in blocks(page.read_text(encoding="utf-8")) if block.language == "console"]
+    commands = [step.command for block in left_out if block.rest for step in steps(block)]
+    assert [command for command in commands if not ELSEWHERE.match(command)] == []
+
+
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]), ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link names a file that is there."""
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    """A page that nobody links to is not there."""
+    seen, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop().resolve()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        waiting += [page.parent / link for link in LINK.findall(page.read_text(encoding="utf-8"))]
+    assert [str(page.relative_to(ROOT)) for page in ROOT.glob("docs/**/*.md") if page.resolve() not in seen] == []
+
+
+def test_a_page_that_lies_is_found(tmp_path: Path) -> None:
+    """The control: wrong output, a failing script, and a right one between them."""
+    sandbox = Sandbox(tmp_path)
+    assert sandbox.follow(Block("console", "", "$ echo one\n$ echo two\ntwo\n", 1))[0].startswith("line 2: $ echo one")
+    assert sandbox.follow(Block("python", "", "raise SystemExit(3)\n", 1))
+    assert sandbox.follow(Block("console", "", "$ echo two\ntwo\n", 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "right"),
+    [
+        ("a\nb", "a\nb\n", True),
+        ("a … c", "a b c", True),
+        ("a\n…\nd", "a\nb\nc\nd", True),
+        ("…", "", True),
+        ("a", "a\nb", False),
+        ("a.c", "abc", False),
+        ("", "anything", False),
+    ],
+)
+def test_an_ellipsis_stands_for_anything_and_nothing_else_does(shown: str, printed: str, right: bool) -> None:
+    assert fits(shown, printed) is right

@@ -1,0 +1,142 @@
+"""How SQLite finds things: nothing that runs for every job walks through all of them."""
+
+import re
+from collections.abc import Iterator
+
+import apsw
+import pytest
+
+from redrive.job import State
+from redrive.store import Buried, Done, Gate, JobQuery
+from redrive.stores.sqlite import SqliteStore, claiming, reading
+from redrive.stores.sqlite.statements import migrations, statements
+from redrive.stores.sqlite.transaction import Snapshot, Transaction
+from redrive.testing.factories import a_failure, added, added_many, claimed, wanted
+
+GROWING = {"job", "done", "failure", "letter", "traceback", "journal", "counter", "tombstone"}
+"""Tables that grow with the work; the others have a row per queue, gate, worker or cause."""
+
+ALLOWED = {
+    "resolve": "a person typed the end of an id, and there is no index on ends",
+    "leases": "every lease there is, and those are as many as there are slots",
+    "stuck_leases": "the same, for the doctor",
+    "find_leased": "the same, for a page",
+    "latest_times": "the last entry, from the end",
+    "latest_entries": "the last entries, from the end",
+}
+"""What scans one of them nevertheless, and why that is bounded."""
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[apsw.Connection]:
+    """An empty store, without statistics, as every store begins."""
+    connection = apsw.Connection(":memory:")
+    for _, _, text in migrations():
+        connection.execute(text).fetchall()
+    yield connection
+    connection.close()
+
+
+def plan(db: apsw.Connection, text: str) -> list[str]:
+    """What SQLite would do, line by line."""
+    numbered = [int(number) for number in re.findall(r"\?(\d+)", text)]
+    values = (None,) * (max(numbered) if numbered else text.count("?"))
+    return [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+
+
+def names_of(text: str) -> dict[str, str]:
+    """The tables of a statement by the names under which a plan speaks of them."""
+    found = {table: table for table in GROWING}
+    return found | {alias: table for table, alias in re.findall(r"\b(\w+) AS (\w+)\b", text) if table in GROWING}
+
+
+def scans(db: apsw.Connection, text: str) -> list[str]:
+    """The lines that walk through a growing table, or sort what they found in one."""
+    names = names_of(text)
+    scanned = (re.match(r"SCAN (\w+)", line) for line in plan(db, text))
+    return [found[0] for found in scanned if found and found[1] in names]
+
+
+@pytest.mark.parametrize("name", statements())
+def test_no_statement_walks_through_a_growing_table(db: apsw.Connection, name: str) -> None:
+    """Except those that say why they may; and one that no longer does is taken off the list."""
+    assert bool(scans(db, statements()[name])) == (name in ALLOWED)
+
+
+@pytest.mark.parametrize("name", ["line", "line_of_lane", "key_holder", "find_dead", "letters_of_group", "entries"])
+def test_what_is_asked_in_order_is_found_in_order(db: apsw.Connection, name: str) -> None:
+    """A page costs what stands on it, not a sort of everything."""
+    assert [line for line in plan(db, statements()[name]) if "TEMP B-TREE" in line] == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "SELECT * FROM job WHERE last_error = ?",
+        "SELECT * FROM done AS d WHERE result IS ?",
+        "DELETE FROM letter WHERE host = ?",
+    ],
+)
+def test_a_planted_scan_is_found(db: apsw.Connection, planted: str) -> None:
+    """The control."""
+    assert scans(db, planted)
+
+
+class Steps:
+    """Counts what SQLite does, in steps of its machine."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.n = 0
+        self._db = snapshot.db
+        self._db.set_progress_handler(self._count, 10)
+
+    def _count(self) -> bool:
+        self.n += 10
+        return False
+
+    def taken(self) -> int:
+        self._db.set_progress_handler(None)
+        return self.n
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("behind", ["without", "task", "dependency"])
+async def test_a_claim_does_not_walk_through_what_is_held_back(store: SqliteStore, behind: str) -> None:
+    """Past ten times as many parked jobs it takes about as many steps."""
+    if behind in ("task", "dependency"):
+        key = "heavy" if behind == "task" else "payments"
+        await store.jobs.gate(Gate(kind="task" if behind == "task" else "dependency", key=key, state="closed"), "a")
+    want = wanted(5, without=("heavy",) if behind == "without" else ())
+    steps = []
+    for n in (200, 1_800):
+        await added_many(store, n, task="heavy", needs=("payments",), priority=9)
+        light = await added(store, task="light")
+
+        def claim(tx: Transaction) -> tuple[list[str], int]:
+            counted = Steps(tx)
+            return [job.id for job in claiming.claim(tx, want)], counted.taken()
+
+        ids, taken = await store.write(claim)
+        assert ids[0] == light.id
+        steps.append(taken)
+    assert steps[1] < steps[0] * 2 + 500
+
+
+@pytest.mark.anyio
+async def test_a_page_of_a_rare_state_does_not_walk_through_the_common_ones(store: SqliteStore) -> None:
+    """Among two thousand ready jobs and many done the one that is dead is found at once."""
+    await added_many(store, 400)
+    ends = [Done(job=job) for job in await claimed(store, 300)]
+    await store.jobs.settle(ends)
+    [dying] = await claimed(store, 1)
+    await store.jobs.settle([Buried(job=dying, failure=a_failure())])
+    await added_many(store, 2_000)
+
+    def find(snapshot: Snapshot) -> tuple[list[str], int]:
+        counted = Steps(snapshot)
+        page = reading.find(snapshot, JobQuery(states=(State.DEAD, State.SCHEDULED, State.DISCARDED), limit=50))
+        return [each.id for each in page], counted.taken()
+
+    ids, taken = await store.read(find)
+    assert ids == [dying.id]
+    assert taken < 1_000

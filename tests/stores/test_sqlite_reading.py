@@ -1,0 +1,121 @@
+"""Reads: beside the writer, each on one moment of the store."""
+
+import asyncio
+import threading
+
+import pytest
+
+from redrive.job import State
+from redrive.store import JobQuery
+from redrive.stores.sqlite import SqliteStore
+from redrive.stores.sqlite.readers import THREADS
+from redrive.stores.sqlite.transaction import Snapshot, Transaction
+from redrive.testing.factories import added, added_many, depth_of, state_of
+from tests.waiting import auntil
+
+pytestmark = pytest.mark.anyio
+
+
+class Long:
+    """A read that looks twice, and in between waits to be told to go on."""
+
+    def __init__(self) -> None:
+        self.looked = threading.Event()
+        self.go_on = threading.Event()
+
+    def __call__(self, snapshot: Snapshot) -> tuple[int, int]:
+        first = len(snapshot.all("find_ready", b"\xff" * 16, None, None, 1_000))
+        self.looked.set()
+        assert self.go_on.wait(10)
+        return first, len(snapshot.all("find_ready", b"\xff" * 16, None, None, 1_000))
+
+
+async def test_a_long_read_stops_no_writer_and_sees_one_moment(store: SqliteStore) -> None:
+    """What is written meanwhile is there for the next reader, and not for this one."""
+    await added_many(store, 3)
+    long = Long()
+    reading = asyncio.ensure_future(store.read(long))
+    await auntil(long.looked.is_set)
+    jobs = [await added(store) for _ in range(10)]
+    assert await state_of(store, jobs[-1].id) == State.READY
+    long.go_on.set()
+    assert await reading == (3, 3)
+
+
+async def test_a_long_write_stops_no_reader(store: SqliteStore) -> None:
+    """Readers see the moment before it."""
+    await added(store)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def operation(tx: Transaction) -> None:
+        tx.db.execute("DELETE FROM job")
+        begun.set()
+        assert go_on.wait(10)
+        raise ZeroDivisionError
+
+    writing = asyncio.ensure_future(store.write(operation))
+    await auntil(begun.is_set)
+    assert len(await store.jobs.find(JobQuery())) == 1
+    go_on.set()
+    with pytest.raises(ZeroDivisionError):
+        await writing
+    assert len(await store.jobs.find(JobQuery())) == 1
+
+
+async def test_a_long_read_keeps_no_other_waiting(store: SqliteStore) -> None:
+    """There are several readers, started when they are needed."""
+    longs = [Long() for _ in range(THREADS - 1)]
+    reading = [asyncio.ensure_future(store.read(long)) for long in longs]
+    for long in longs:
+        await auntil(long.looked.is_set)
+    assert (await depth_of(store)).ready == 0
+    for long in longs:
+        long.go_on.set()
+    await asyncio.gather(*reading)
+    assert sum(thread.name == "redrive-reader" for thread in threading.enumerate()) == THREADS
+
+
+async def test_more_reads_than_readers_are_all_answered(store: SqliteStore) -> None:
+    """They wait for one another."""
+    jobs = await added_many(store, 50)
+    records = await asyncio.gather(*(store.jobs.get(job.id) for job in jobs))
+    assert [record and record.job and record.job.id for record in records] == [job.id for job in jobs]
+
+
+async def test_a_reader_cannot_write(store: SqliteStore) -> None:
+    """Not even by mistake."""
+    with pytest.raises(Exception, match="readonly"):
+        await store.read(lambda snapshot: snapshot.db.execute("DELETE FROM job").fetchall())
+
+
+async def test_the_loop_goes_on_while_the_store_is_at_work(store: SqliteStore) -> None:
+    """Neither a read nor a write keeps the loop from doing other things."""
+    long, begun, go_on = Long(), threading.Event(), threading.Event()
+
+    def operation(tx: Transaction) -> None:
+        begun.set()
+        assert go_on.wait(10)
+
+    both = asyncio.gather(store.read(long), store.write(operation))
+    await auntil(lambda: long.looked.is_set() and begun.is_set())
+    assert not both.done()
+    long.go_on.set()
+    go_on.set()
+    await both
+
+
+async def test_a_read_that_nobody_waits_for_is_not_begun(store: SqliteStore) -> None:
+    """It was cancelled while all readers were at work."""
+    longs = [Long() for _ in range(THREADS)]
+    reading = [asyncio.ensure_future(store.read(long)) for long in longs]
+    for long in longs:
+        await auntil(long.looked.is_set)
+    begun: list[bool] = []
+    late = asyncio.ensure_future(store.read(lambda snapshot: begun.append(True)))
+    await asyncio.sleep(0)
+    late.cancel()
+    for long in longs:
+        long.go_on.set()
+    await asyncio.gather(*reading)
+    await depth_of(store)
+    assert (late.cancelled(), begun) == (True, [])

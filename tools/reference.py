@@ -1,0 +1,227 @@
+"""Writes docs/reference from the code: `make docs`. A test compares what is there with what this writes."""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+import redrive
+from redrive import errors
+from redrive.cli.root import root
+from redrive.cli.session import Session
+from redrive.config import SETTINGS
+from redrive.events import EVENTS
+from redrive.options import Options
+from redrive.reasons import ALIASES, RETRYABLE
+from redrive.store import Store, Traits
+from redrive.stores.memory import MemoryStore
+from redrive.stores.sqlite import SqliteStore
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+OURS = ("Context", "Enqueued", "Job", "Task")
+"""Classes whose values are made by Redrive, never by its users."""
+
+OPTIONS = {
+    "queue": "another queue than the task's",
+    "priority": "0 to 9, nine first; or `low` (2), `normal` (5), `high` (8)",
+    "delay": "run it this much later",
+    "at": "run it at this time: a datetime with a zone, or microseconds of UTC",
+    "key": "an idempotency key: as long as it is held, the same key answers with the job that holds it",
+    "id": "the id, a UUID, where the caller has to know it before",
+    "external_id": "the id that other systems know it by",
+    "max_attempts": "another limit than the policy's",
+    "backoff": "another backoff than the policy's: one of the built-in ones",
+    "timeout": "how long the handler may run",
+    "expires": "discard it if it has not been started by then: a duration from now, or a datetime",
+    "headers": "texts by name, for the handler and for tracing",
+    "batch": "the batch that it belongs to",
+    "needs": "dependencies: while the gate of one is closed, the job waits without spending an attempt",
+}
+
+WRITTEN = "<!-- written by `make docs` from the code; change it there -->\n"
+
+
+def table(*heads: str, rows: Sequence[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def settings() -> str:
+    """Every setting with its default."""
+    rows = [
+        (
+            f"`{one.key}`",
+            f"`{one.variable}`",
+            one.kind,
+            f"`{one.shown(one.default)}`" if one.default else "",
+            one.meaning,
+        )
+        for one in SETTINGS
+    ]
+    return (
+        "# Settings\n\n"
+        "Defaults, then `$XDG_CONFIG_HOME/redrive/config.toml`, then `redrive.toml` or `[tool.redrive]` in "
+        "`pyproject.toml`, then the environment, then flags: the later one wins. `redrive config` prints what is in "
+        "force and where each value comes from. A name in the environment that ends in `_FILE` reads the value from "
+        "that file.\n\n"
+        f"{table('setting', 'environment', 'kind', 'default', 'meaning', rows=rows)}\n"
+        "## Retry policies\n\n"
+        "`[retry]` is the policy of every task that names none; `[retry.NAME]` is one that a task can ask for with "
+        '`retry="NAME"`. Keys: `max_attempts`, `backoff` (`exponential`, `linear`, `fixed`, `delays`, `immediate`), '
+        "`base`, `multiplier`, `cap`, `step`, `delay`, `delays`, `jitter` (`full`, `equal`, `decorrelated`, `none`), "
+        "`within`, `crash_limit`, and `on`, a table from a reason to `bury`, `discard`, a delay or another policy.\n\n"
+        "## Names from other tools\n\n"
+        "`MAX_RETRY_ATTEMPTS`, `RETRY_DELAY_SECONDS` (a fixed delay without jitter), `LOG_LEVEL` and `WORKER_ID` work "
+        "too.\n"
+    )
+
+
+def reasons() -> str:
+    """Every reason, and the words that people type for it."""
+    rows = [
+        (f"`{name}`", "yes" if heals else "no", ", ".join(f"`{word}`" for word, of in ALIASES.items() if of == name))
+        for name, heals in RETRYABLE.items()
+    ]
+    return (
+        "# Reasons\n\n"
+        "The class of a failure decides whether time can heal it. It is found in this order: your `classify=`, your "
+        "`[[reasons]]` rules, then exception type, HTTP status, errno and message.\n\n"
+        f"{table('reason', 'retried', 'also written', rows=rows)}"
+    )
+
+
+def events() -> str:
+    """Every event with its fields."""
+    rows = [(f"`{name}`", kind.meaning, ", ".join(f"`{one}`" for one in kind.fields)) for name, kind in EVENTS.items()]
+    return (
+        "# Events\n\n"
+        "What `@app.on(name)` hooks and `app.subscribe` subscribers are told, after the fact. `event.job` is the job "
+        "where the event is about one; the other fields are in `event.fields`. Durations are microseconds.\n\n"
+        f"{table('event', 'when', 'fields', rows=rows)}"
+    )
+
+
+def failures() -> str:
+    """The tree of exceptions."""
+    tree = inspect.cleandoc(errors.__doc__ or "").partition("\n\n")[2]
+    codes = [("0", "ok"), ("1", "failed"), ("2", "usage"), ("3", "partly failed"), ("4", "the store cannot be reached")]
+    codes += [("5", "not found"), ("130", "ended by Ctrl-C"), ("143", "ended by SIGTERM")]
+    return (
+        "# Errors\n\n"
+        "Every error is one sentence: what is wrong, where, and what to do next.\n\n"
+        f"```text\n{tree}\n```\n\n## Exit codes\n\n{table('code', 'means', rows=codes)}"
+    )
+
+
+def engines() -> str:
+    """How the stores differ, as they declare it."""
+    stores: list[tuple[str, type[Store]]] = [("sqlite:///file.db", SqliteStore), ("memory://", MemoryStore)]
+    rows = [(f"`{url}`", *_traits(store.traits)) for url, store in stores]  # type: ignore[arg-type]  # of the class
+    return (
+        "# Engines\n\n"
+        "One contract suite runs whole on each of them; this is how they differ.\n\n"
+        f"{table('URL', 'an accepted job survives', 'shared within', 'wake-ups', rows=rows)}"
+    )
+
+
+def _traits(traits: Traits) -> tuple[str, ...]:
+    return (traits.durable, f"one {traits.shared}", traits.wakeups)
+
+
+def python() -> str:
+    """The public names."""
+    parts = [_entry(name, getattr(redrive, name)) for name in redrive.__all__]
+    options = table(
+        "option", "means", rows=[(f"`{field.name}`", OPTIONS[field.name]) for field in msgspec.structs.fields(Options)]
+    )
+    return (
+        "# Python\n\nPlain names are synchronous, names that begin with `a` asynchronous. Durations are seconds, a "
+        'text such as `"10m"`, or a timedelta.\n\n' + "\n".join(parts) + f"\n## Options of `using`\n\n{options}"
+    )
+
+
+def _entry(name: str, value: Any) -> str:
+    if inspect.isclass(value):
+        return "\n".join([_heading(name, value), *_members(name, value)])
+    return _heading(name, value)
+
+
+def _heading(name: str, value: Any) -> str:
+    made = inspect.isclass(value) and (_is_exception(value) or name in OURS)
+    signature = _signature(value) if callable(value) and not made else ""
+    return f"## `{name}{signature}`\n\n{_sentence(value) or 'See `Retry`.'}\n"
+
+
+def _members(name: str, cls: type) -> Iterator[str]:
+    if _is_exception(cls):
+        return
+    for member, value in vars(cls).items():
+        if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
+            shown = f"`{member}{'' if isinstance(value, property) else _signature(value)}`"
+            yield f"- {shown}: {_sentence(value)}"
+    yield ""
+
+
+def _is_exception(value: Any) -> bool:
+    return inspect.isclass(value) and issubclass(value, Exception)
+
+
+def _signature(value: Callable[..., Any]) -> str:
+    parameters = [one for one in inspect.signature(value).parameters.values() if one.name != "self"]
+    shown = [one.replace(annotation=one.empty) for one in parameters]
+    return str(inspect.Signature(shown))
+
+
+def _sentence(value: Any) -> str:
+    return " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+
+
+def commands() -> str:
+    """Every command with its help."""
+    context = click.Context(root, info_name="redrive", terminal_width=100, obj=Session([]))
+    return "# Commands\n\n" + "\n".join(_commands(context, root))
+
+
+def _commands(context: click.Context, command: click.Command) -> Iterator[str]:
+    text = re.sub(r"[ \t]+$", "", command.get_help(context), flags=re.MULTILINE)
+    yield f"## `{context.command_path}`\n\n```text\n{text}\n```\n"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            if child is not None and not child.hidden:
+                inner = click.Context(child, info_name=name, parent=context, terminal_width=100)
+                yield from _commands(inner, child)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands,
+    "engines.md": engines,
+    "errors.md": failures,
+    "events.md": events,
+    "python.md": python,
+    "reasons.md": reasons,
+    "settings.md": settings,
+}
+
+
+def pages() -> dict[str, str]:
+    """What each page should be."""
+    return {name: WRITTEN + page() for name, page in PAGES.items()}
+
+
+def main() -> None:
+    """Write the pages."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+        print(f"docs/reference/{name}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
