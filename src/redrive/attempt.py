@@ -12,7 +12,7 @@ import msgspec
 
 from redrive import calls
 from redrive.autopsy import TRACEBACK_LIMIT
-from redrive.bench import Bench, Trial
+from redrive.bench import Bench, Settled, Trial
 from redrive.clock import SECOND
 from redrive.conclusion import WHY_LIMIT, bare, concluded, told
 from redrive.context import current_context
@@ -24,7 +24,7 @@ from redrive.outcome import Crashed, Failed, Interrupted, Lost, Outcome, Succeed
 from redrive.redact import said, shortened
 from redrive.retry import attempts_of, limits_of
 from redrive.runners.deadlines import too_long
-from redrive.runners.loop import Alone, run_on_loop, start_on_loop
+from redrive.runners.loop import run_on_loop
 from redrive.runners.process import Died, Reply, StartFailed, TimedOut
 from redrive.scope import Scope
 from redrive.store import AnySettlement, Buried, Released
@@ -37,62 +37,28 @@ ASIDE_SHORTEST = 5 * SECOND
 ASIDE_LONGEST = 60 * SECOND
 
 
-class Underway:
-    """An attempt that a worker has begun: it tells its settlement when it is over, and can be told to end."""
+class Waited:
+    """An attempt in a task that waits for its end, and then tells what follows from it."""
 
-    __slots__ = ("_bench", "_job", "_over", "_run")
+    __slots__ = ("_bench", "_job", "_settled", "_task")
 
-    def __init__(self, bench: Bench, job: Job, over: Callable[[AnySettlement], None]) -> None:
+    def __init__(self, bench: Bench, job: Job, settled: Settled) -> None:
         self._bench = bench
         self._job = job
-        self._over = over
-        self._run: asyncio.Task[None] | Alone | None = None
+        self._settled = settled
+        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Straight, or in a task that waits for what is not as simple."""
-        self._run = straight(self._bench, self._job, self._over) or asyncio.create_task(self._waited())
-
-    async def _waited(self) -> None:
-        self._over(await attempt(self._bench, self._job))
+    def begin(self) -> None:
+        """Start it."""
+        self._task = asyncio.create_task(self._run())
 
     def cancel(self, why: str) -> None:
         """Let it end."""
-        if self._run is not None:
-            self._run.cancel(why)
+        if self._task is not None:
+            self._task.cancel(why)
 
-
-def straight(bench: Bench, job: Job, over: Callable[[AnySettlement], None]) -> Alone | None:
-    """The steps of `attempt` for a coroutine on this loop with no hooks around it; None for any other job.
-
-    Most jobs are that, and need no task beside the handler's own: for a short one that is half of its cost.
-    """
-    app = bench.app
-    task = app.registry.get(job.task)
-    if task is None or not task.is_coroutine or app.hooks.has_around_attempt:
-        return None
-    trial = Trial(bench, job, app.clock.steady())
-    try:
-        if resolve(trial) is not None or runs_apart(trial):
-            return None
-        scope = Scope(trial, time_limit(trial))
-    except Exception:  # noqa: BLE001 - the other way fails of it too, and makes a settlement of that
-        return None
-    announce_start(trial)
-    assert trial.call is not None
-    token = current_context.set(scope.context)
-    try:
-        reached("handler.mid.before")
-        ended = partial(_ended, trial, scope, over)
-        return start_on_loop(trial.call, scope.seconds, ended, listed=bench.left, opened=scope.began)
-    finally:
-        current_context.reset(token)
-
-
-def _ended(trial: Trial, scope: Scope, over: Callable[[AnySettlement], None], outcome: Outcome) -> None:
-    reached("handler.end.before")
-    reached("handler.end")
-    scope.close()
-    over(concluded(trial, outcome))
+    async def _run(self) -> None:
+        self._settled(self, await attempt(self._bench, self._job))
 
 
 async def attempt(bench: Bench, job: Job) -> AnySettlement:
@@ -116,7 +82,7 @@ async def attempt(bench: Bench, job: Job) -> AnySettlement:
 def resolve(trial: Trial) -> Failure | None:
     """Find the handler and bind the payload to it, or say as a failure why this worker cannot."""
     job = trial.job
-    trial.task = task = trial.bench.app.registry.get(job.task)
+    task = trial.task = trial.task or trial.bench.app.registry.get(job.task)
     if task is None:
         return bare(trial, "unknown_task", "UnknownTask", f"no task named {job.task!r} is known here")
     try:

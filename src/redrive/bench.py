@@ -5,7 +5,9 @@ import secrets
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from redrive.errors import UsageError
 from redrive.job import Job
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from redrive.app import Redrive
     from redrive.runners.process import ChildPool
     from redrive.runners.thread import ThreadRunner
+    from redrive.store import AnySettlement
     from redrive.task import Task
 
 
@@ -51,12 +54,27 @@ class Bench:
     """In a child process: asks the parent, who keeps the deadline, to move it to so many seconds from now."""
 
 
-@dataclass(slots=True)
-class Trial:
-    """An attempt under way."""
+class Trial(msgspec.Struct):
+    """One attempt and what has been found for it."""
 
     bench: Bench
     job: Job
     started: int
     task: "Task[..., Any] | None" = None
     call: Callable[[], Any] | None = None
+
+
+class Underway(Protocol):
+    """An attempt that a worker has made ready."""
+
+    def begin(self) -> None:
+        """Start it."""
+        ...
+
+    def cancel(self, why: str) -> None:
+        """Let it end."""
+        ...
+
+
+Settled = Callable[[Any, "AnySettlement"], None]
+"""Told which attempt is over, and what follows from it."""

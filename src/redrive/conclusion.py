@@ -33,12 +33,13 @@ def concluded(trial: Trial, outcome: Outcome, cause: str | None = None) -> AnySe
 
 def conclude(trial: Trial, outcome: Outcome, cause: str | None) -> AnySettlement:
     """What follows from how the attempt ended."""
-    job, now = trial.job, trial.bench.app.clock.now()
-    duration = trial.bench.app.clock.steady() - trial.started
+    job, clock = trial.job, trial.bench.app.clock
+    duration = clock.steady() - trial.started
+    if isinstance(outcome, Succeeded):  # first, because nearly all are
+        kept, note = results.kept(outcome.result)
+        return Done(job=job, duration=duration, result=kept, note=note)
+    now = clock.now()
     match outcome:
-        case Succeeded(result):
-            kept, note = results.kept(result)
-            return Done(job=job, duration=duration, result=kept, note=note)
         case Failed(error):
             return _signalled(trial, error, now, duration) or _failed(trial, error, now, duration, cause)
         case Interrupted(why):

@@ -4,23 +4,22 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+import msgspec
+
 from redrive.clock import Duration, micros
 from redrive.errors import UsageError
 from redrive.job import Job, decode_headers
 
 
-class Context:
+class Context(msgspec.Struct, eq=False):
     """One attempt, seen from inside its handler: `redrive.current()`."""
 
-    __slots__ = ("_extend", "deadline", "job", "state")
-
-    def __init__(self, job: Job, deadline: int, state: Any, extend: Callable[[int], None]) -> None:
-        self.job = job
-        self.deadline = deadline
-        """When the handler will be stopped, in microseconds of UTC."""
-        self.state = state
-        """What the app's lifespan gave to this process."""
-        self._extend = extend
+    job: Job
+    deadline: int
+    """When the handler will be stopped, in microseconds of UTC."""
+    state: Any
+    """What the app's lifespan gave to this process."""
+    _extend: Callable[[int], None]
 
     @property
     def attempt(self) -> int:

@@ -35,7 +35,7 @@ class State(StrEnum):
     DISCARDED = "discarded"  # ended on purpose, without success
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One unit of work as it travels and as the store keeps it."""
 
     id: str

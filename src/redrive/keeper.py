@@ -113,13 +113,13 @@ class Keeper:
         self._beaten_at = steady
 
     async def _extend(self) -> None:
-        leases = [Lease(job.id, job.fence) for job in self._worker.held()]
-        if leases:
+        held = self._worker.held()
+        if held:
             reached("heartbeat.sent.before")
-            lost = await self._store.jobs.extend(leases, self._settings.lease)
+            lost = await self._store.jobs.extend([Lease(job.id, job.fence) for job in held], self._settings.lease)
             reached("heartbeat.sent")
             if lost:
-                self._worker.lose(lost)
+                self._worker.lose([job for job in held if job.id in lost])
 
     async def _take_over(self) -> None:
         """Look at the locks of this host; ask the store only when another worker has one here."""

@@ -1,31 +1,27 @@
 """How one attempt ended, before anybody has decided what follows from it."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(msgspec.Struct, frozen=True):
     """The handler returned."""
 
     result: object
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """The handler raised, or could not be called."""
 
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupted:
+class Interrupted(msgspec.Struct, frozen=True):
     """We stopped the handler ourselves: the worker drains, or the lease is lost."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Crashed:
+class Crashed(msgspec.Struct, frozen=True):
     """The process that ran this job alone died by itself."""
 
     cause: str
@@ -33,8 +29,7 @@ class Crashed:
     stderr: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True):
     """The process that ran this job ended, and not by the job's own doing as far as anyone can tell."""
 
     cause: str

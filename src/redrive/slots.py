@@ -31,6 +31,8 @@ class Slots:
         self._queues = queues
         self._taken: Counter[str] = Counter()
         self._of_queue: Counter[str] = Counter()
+        self._of_job: dict[tuple[str, int], str] = {}
+        """The kind of slot that each has taken: a task may be registered anew while it runs."""
         self._alone: set[str] = set()
         self.sizes = dict(sizes)
         self.apart = apart
@@ -76,20 +78,20 @@ class Slots:
             return "process"
         return "loop" if task.runs_on_loop else "thread"
 
-    def take(self, job: Job) -> str:
-        """A job begins; answers the kind of slot that it takes."""
-        kind = self.kind(job)
+    def take(self, job: Job) -> None:
+        """A job begins."""
+        kind = self._of_job[job.id, job.fence] = self.kind(job)
         self._taken[kind] += 1
         self._of_queue[job.queue] += 1
         if job.suspect and not self.apart:
             self._alone.add(job.id)
-        return kind
 
-    def give(self, job: Job, kind: str) -> None:
+    def give(self, job: Job) -> None:
         """A job has ended."""
-        self._taken[kind] -= 1
+        self._taken[self._of_job.pop((job.id, job.fence))] -= 1
         self._of_queue[job.queue] -= 1
-        self._alone.discard(job.id)
+        if self._alone:
+            self._alone.discard(job.id)
 
     def free(self, kind: str) -> int:
         """Free slots of a kind; a handler that outlived its deadline still takes one."""

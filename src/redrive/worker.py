@@ -3,9 +3,8 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -13,10 +12,10 @@ import msgspec
 
 from redrive import calls
 from redrive.announce import announce
-from redrive.attempt import Underway
 from redrive.bench import Bench, Identity, worker_id
 from redrive.clock import SECOND, boot_id
 from redrive.errors import StoreError, UsageError
+from redrive.hands import Hands
 from redrive.job import Job
 from redrive.keeper import Keeper
 from redrive.outage import Outage
@@ -25,7 +24,7 @@ from redrive.runners.process import ChildPool
 from redrive.runners.thread import ThreadRunner
 from redrive.settler import Settler
 from redrive.slots import Appetite, Slots, queue_caps, slot_count
-from redrive.store import AnySettlement, Buried, Done, Released, Turn, Want
+from redrive.store import AnySettlement, Buried, Done, Turn, Want
 from redrive.store import Worker as Row
 from redrive.supervisor import EXIT_RECYCLE, supervised_beat
 from redrive.watchdog import Watchdog, end_process
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 LOW_WATER = 4  # a quarter of the slots: fewer free ones wait a moment for company
 GATHER = 0.002
-AT_ONCE = 6  # rounds of the loop in which a handler that never waits comes to its end: it is settled with this turn
+AT_ONCE = 6  # rounds of the loop in which a handler that never waits comes to its end
 LAST_WORDS = 2.0
 """Seconds for handlers to end and for the store to be told once the worker has to leave."""
 
@@ -75,14 +74,11 @@ class Worker:
             "thread": slot_count("threads", threads, settings.threads),
             "process": settings.children,
         }
-        self._held: dict[str, Job] = {}
-        self._running: dict[str, Underway] = {}
         self._bell = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
         self._recycling = False
         self._outage = Outage(app.events)
-        self._strays: list[Underway] = []
         self._leave_by: float | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._stack = AsyncExitStack()
@@ -123,8 +119,7 @@ class Worker:
             self._pump.result()
 
     async def _end(self) -> None:
-        for running in (*self._running.values(), *self._strays):
-            running.cancel("its worker has left")
+        self._hands.abandon("its worker has left")
         for timer in self._timers:
             timer.cancel()
         await self._stack.aclose()
@@ -144,6 +139,7 @@ class Worker:
         self._slots = Slots(app.registry, self._sizes, self._queues, apart=self._bench.children is not None)
         self._appetite = Appetite(self._slots, self.id, settings.lease)
         self._settler = Settler(self._store, app.clock, self._settled)
+        self._hands = Hands(self._bench, self._slots, self._told)
         keeper = Keeper(self, self._bench, self._store, self._first_row())
         await keeper.start()
         self._stack.push_async_callback(keeper.stop)
@@ -204,8 +200,7 @@ class Worker:
         """Turn by turn: settle what has ended, claim what fits, start it, rest until something happens."""
         assert self._loop is not None
         while not self._over():
-            for _ in range(AT_ONCE if self._running else 0):
-                await asyncio.sleep(0)
+            await self._glance()
             self._count_stuck()
             want = None if self._draining else self._appetite.want(self._loop.time())
             self._bell.clear()
@@ -217,8 +212,15 @@ class Worker:
                 continue
             self._outage.over()
             for job in turn.jobs:
-                self._begin(job)
+                self._hands.begin(job)
             await self._after(want, turn)
+
+    async def _glance(self) -> None:
+        """Handlers that never wait come to their end here, and are settled with this turn."""
+        for _ in range(AT_ONCE):
+            if not self._hands.running:
+                return
+            await asyncio.sleep(0)
 
     async def _after(self, want: Want | None, turn: Turn) -> None:
         if want is not None:
@@ -227,7 +229,7 @@ class Worker:
                 return
         if self._settler.pressed:
             return
-        if self.burst and want is not None and not turn.jobs and not self._held:
+        if self.burst and want is not None and not turn.jobs and not self._hands.held:
             if await self.idle(turn.next_due):
                 self.drain()
             return
@@ -238,31 +240,20 @@ class Worker:
             return False
         if self._leave_by is not None and asyncio.get_running_loop().time() >= self._leave_by:
             return self._given_back()
-        return not self._running and not len(self._settler)
+        return not self._hands.running and not len(self._settler)
 
     def _given_back(self) -> bool:
         """The time to leave has come: what does not end is given back, and then it is over even without a store."""
-        now = self.app.clock.now()
-        for id in list(self._running):
-            self._strays.append(self._running.pop(id))
-            job = self._held[id]
-            self._settler.add(Released(job=job, at=now, why="its worker left while it ran", suspect=job.suspect))
+        self._hands.give_back()
         return not len(self._settler) or self._outage.lasts
 
-    def _begin(self, job: Job) -> None:
-        kind = self._slots.take(job)
-        self._held[job.id] = job
-        self._running[job.id] = underway = Underway(self._bench, job, partial(self._ended, job, kind))
-        underway.start()
-
-    def _ended(self, job: Job, kind: str, settlement: AnySettlement) -> None:
-        self._slots.give(job, kind)
-        if self._running.pop(job.id, None) is not None:
-            self._settler.add(settlement)
-            self._bell.set()
+    def _told(self, settlement: AnySettlement) -> None:
+        """An attempt has ended."""
+        self._settler.add(settlement)
+        self._bell.set()
 
     def _settled(self, settlement: AnySettlement, late: bool) -> None:
-        self._held.pop(settlement.job.id, None)
+        self._hands.let_go(settlement.job)
         if late:
             self.app.events.emit("job.late", settlement.job)
             return
@@ -282,7 +273,7 @@ class Worker:
                 await self._bell.wait()
             finally:
                 timer.cancel()
-        if self._running and self._slots.room(self._slots.kinds) * LOW_WATER < self._slots.total:
+        if self._hands.running and self._slots.room(self._slots.kinds) * LOW_WATER < self._slots.total:
             await asyncio.sleep(GATHER)
 
     async def _listen(self) -> None:
@@ -308,10 +299,6 @@ class Worker:
                 self.app.events.emit("worker.recycled", worker=self.id, stuck=stuck)
                 self.drain()
 
-    def _interrupt(self, ids: Iterable[str], why: str) -> None:
-        for running in filter(None, map(self._running.get, ids)):
-            running.cancel(why)
-
     # told from outside ----------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
@@ -333,7 +320,7 @@ class Worker:
     def _begin_drain(self) -> None:
         assert self._loop is not None
         self._bell.set()
-        self.app.events.emit("worker.draining", worker=self.id, running=len(self._running))
+        self.app.events.emit("worker.draining", worker=self.id, running=len(self._hands.running))
         self._timers.append(self._loop.call_later(self.app.config.worker.grace / SECOND, self._hurry))
 
     def _hurry(self) -> None:
@@ -343,14 +330,14 @@ class Worker:
         if self._leave_by is None or leave_by < self._leave_by:
             self._leave_by = leave_by
             self._timers.append(self._loop.call_later(LAST_WORDS, self._bell.set))
-        self._interrupt(tuple(self._running), "its worker stops")
+        self._hands.interrupt("its worker stops")
         self._bell.set()
 
     # asked and told by the keeper, from its own thread --------------------------------------------------------------
 
-    def lose(self, ids: Iterable[str]) -> None:
+    def lose(self, jobs: Sequence[Job]) -> None:
         """These leases have passed to somebody else: stop the handlers."""
-        self._soon(self._interrupt, tuple(ids), "its lease was lost")
+        self._soon(self._hands.lose, jobs)
 
     def tell(self, name: str, job: Job | None = None, **fields: object) -> None:
         """Emit an event on the worker's own loop."""
@@ -366,7 +353,7 @@ class Worker:
 
     def held(self) -> list[Job]:
         """The jobs whose leases are ours."""
-        return list(self._held.values())
+        return list(self._hands.held.values())
 
     def row(self, row: Row) -> Row:
         """This worker as others should see it now."""
@@ -374,7 +361,7 @@ class Worker:
             row,
             beat_at=self.app.clock.now(),
             tasks=self.app.registry.names(),
-            running=tuple(self._running),
+            running=tuple(self._hands.running),
             stuck=self._threads.stuck + len(self._bench.left),
             state="draining" if self._draining else "running",
         )

@@ -93,7 +93,7 @@ async def test_a_handler_that_ignores_its_end_keeps_a_slot_of_the_loop(
     app: Redrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has failed, and is counted as stuck until it ends."""
-    monkeypatch.setattr("redrive.runners.loop.start_on_loop.__defaults__", (0.02, set(), None))
+    monkeypatch.setattr("redrive.straight.Straight.patience", 0.02)
     told, release = Recorder(), asyncio.Event()
     app.subscribe(told)
 

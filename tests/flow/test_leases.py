@@ -11,7 +11,7 @@ from redrive.conclusion import SUSPECT_RUNS
 from redrive.events import Recorder
 from redrive.job import State
 from redrive.presence import Presence
-from redrive.store import Want, Worker
+from redrive.store import Released, Want, Worker
 from redrive.stores.sqlite import SqliteStore
 from tests.flow.conftest import MakeApp
 from tests.flow.seen import live, names, record, state
@@ -26,7 +26,7 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease(app: Redrive, cloc
 
     @app.task
     async def blocks() -> None:
-        [job] = list(worker._held.values())
+        [job] = worker.held()
         for _ in range(3):
             clock.advance(20)
             beaten = until(lambda: _beaten(app, worker.id, clock))
@@ -85,6 +85,33 @@ async def test_a_lost_lease_stops_the_handler_and_changes_nothing(app: Redrive, 
     assert (await record(app, job)).worker == "thief"
     assert (await live(app, job)).fence == orphan.job.fence
     assert len(stopped) == (not plain)
+
+
+async def test_a_lost_lease_may_come_back_to_the_worker_that_lost_it(app: Redrive, told: Recorder) -> None:
+    """Before the first handler has ended: its end is late, only the second counts, and every slot is free again."""
+    release, runs = asyncio.Event(), []
+
+    @app.task
+    async def long() -> None:
+        runs.append("begun")
+        try:
+            await release.wait()
+        except asyncio.CancelledError:
+            runs.append("cancelled")
+            raise
+
+    job = await long.aenqueue()
+    async with app.worker() as worker:
+        await auntil(lambda: runs == ["begun"])
+        [orphan] = await app.store.jobs.reap("thief", [worker.id], 10, 30 * SECOND)
+        await app.store.jobs.settle([Released(job=orphan.job, at=app.clock.now(), why="given back", suspect=0)])
+        await auntil(lambda: sorted(runs) == ["begun", "begun", "cancelled"])
+        assert names(told).count("job.late") == 1
+        assert [held.fence for held in worker.held()] == [orphan.job.fence + 1]
+        release.set()
+        await auntil(lambda: not worker.held())
+        assert worker._slots.idle
+    assert await state(app, job) == State.DONE
 
 
 async def test_a_cancelled_job_is_stopped_at_the_next_heartbeat(app: Redrive, told: Recorder) -> None:

@@ -52,7 +52,7 @@ def test_a_job_takes_the_slot_of_its_kind_and_gives_it_back() -> None:
     slots = some_slots("loop", "thread")
     [job] = taken(slots, "thread")
     assert (slots.free("thread"), slots.free("loop"), slots.idle) == (1, 4, False)
-    slots.give(job, "thread")
+    slots.give(job)
     assert (slots.free("thread"), slots.idle) == (2, True)
 
 
@@ -61,8 +61,9 @@ def test_a_suspect_takes_a_child_where_there_are_any() -> None:
     suspect = a_job("loop", suspect=1)
     assert some_slots("loop").kind(suspect) == "process"
     slots = some_slots("loop", apart=False)
-    assert (slots.take(suspect), slots.given_over) == ("loop", True)
-    slots.give(suspect, "loop")
+    slots.take(suspect)
+    assert (slots.free("loop"), slots.given_over) == (3, True)
+    slots.give(suspect)
     assert not slots.given_over
 
 
@@ -90,7 +91,7 @@ def test_the_limit_fits_the_scarcest_kind_and_full_kinds_are_left_out() -> None:
     assert _asked(appetite, 0) == (4, ("thread",), True)
     taken(slots, "loop", 4)
     assert appetite.want(0) is None
-    slots.give(threads[0], "thread")
+    slots.give(threads[0])
     assert _asked(appetite, 0) == (1, ("loop",), True)
 
 
@@ -141,7 +142,7 @@ def test_suspects_come_as_many_as_there_are_children_for() -> None:
     [suspect] = taken(slots, "loop", suspect=1)
     appetite.came(want, [suspect])
     assert _asked(appetite, 1)[2] is False
-    slots.give(suspect, "process")
+    slots.give(suspect)
     assert _asked(appetite, 2) == (1, (), True)
 
 
@@ -155,10 +156,10 @@ def test_without_children_a_suspect_is_asked_for_by_itself_when_nothing_runs() -
     [suspect] = taken(slots, "loop", suspect=1)
     appetite.came(want, [suspect])
     assert appetite.want(0) is None
-    slots.give(suspect, "loop")
+    slots.give(suspect)
     [plain] = taken(slots, "loop")
     assert _asked(appetite, 0) == (3, (), False)
-    slots.give(plain, "loop")
+    slots.give(plain)
 
 
 def test_queues_with_caps() -> None:

@@ -36,22 +36,22 @@ class Deadlines:
     def add(self, run: Expiring, seconds: float) -> None:
         """Call `run.expire()` after this many seconds unless it is removed before."""
         now = self.loop.time()
-        self._set(run, now, now + seconds)
+        self._spans[run] = (now, now + seconds)
+        if now + seconds < self._next:
+            self._arm(now + seconds)
 
     def move(self, run: Expiring, seconds: float) -> None:
         """Let it end this many seconds from now instead; one that has ended or never had a deadline stays as it is."""
         span = self._spans.get(run)
         if span is not None:
-            self._set(run, span[0], self.loop.time() + seconds)
+            due = self.loop.time() + seconds
+            self._spans[run] = (span[0], due)
+            if due < self._next:
+                self._arm(due)
 
     def remove(self, run: Expiring) -> None:
         """It ended in time."""
         self._spans.pop(run, None)
-
-    def _set(self, run: Expiring, began: float, due: float) -> None:
-        self._spans[run] = (began, due)
-        if due < self._next:
-            self._arm(due)
 
     def _arm(self, when: float) -> None:
         if self._timer is not None:

@@ -3,18 +3,25 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from redrive.errors import Signal
 from redrive.outcome import Failed, Interrupted, Outcome, Succeeded
-from redrive.runners.deadlines import Opened, deadlines, interrupted, too_long
+from redrive.runners.deadlines import Deadlines, Opened, deadlines, interrupted, too_long
 
 Call = Callable[[], Awaitable[object]]
+
+NAME = "redrive-handler"
+"""One name for all of their tasks: a number of its own for each would have to be written for each."""
 
 left: set[asyncio.Task[None]] = set()
 """Handlers that outlived their end because they swallow cancellation; each still takes room on its loop."""
 
-_EAGER: dict[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
+if sys.version_info >= (3, 12):
+    _task: Any = partial(asyncio.Task, eager_start=True)
+else:
+    _task = asyncio.Task
 
 
 async def run_on_loop(
@@ -45,39 +52,23 @@ async def run_on_loop(
     return run.verdict(outcome)
 
 
-def start_on_loop(
-    call: Call,
-    timeout: float | None,
-    over: Callable[[Outcome], None],
-    patience: float = 5.0,
-    listed: set[asyncio.Task[None]] = left,
-    opened: Opened | None = None,
-) -> "Alone":
-    """The same without a second task that waits for it, which would cost more than a short handler: `over` is told."""
-    run = Alone(patience, over, listed)
-    if timeout is not None:
-        run.clock.add(run, timeout)
-    if opened is not None:
-        opened(run)
-    run.start(call)
-    return run
-
-
 class _Run:
     """A handler in its task, told to end when its time is over."""
 
-    __slots__ = ("loop", "outcome", "patience", "stopped", "task", "timer")
     task: asyncio.Task[None]
+    patience = 5.0
+    """Seconds that it has to end once it was told to."""
 
-    def __init__(self, patience: float) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.patience = patience
-        self.outcome: Outcome | None = None
-        self.stopped: Interrupted | TimeoutError | None = None
-        self.timer: asyncio.TimerHandle | None = None
+    # what most runs never have stands here, and not in each of them
+    outcome: Outcome | None = None
+    stopped: Interrupted | TimeoutError | None = None
+    timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
 
     def start(self, call: Call) -> None:
-        self.task = asyncio.Task(self._contained(call), loop=self.loop, **_EAGER)
+        self.task = _task(self._contained(call), loop=self.loop, name=NAME)
 
     async def _contained(self, call: Call) -> None:
         try:
@@ -122,10 +113,9 @@ class _Run:
 class _Awaited(_Run):
     """A run that a task waits for; an end that the task is told is passed on to the handler."""
 
-    __slots__ = ("ending",)
-
     def __init__(self, patience: float) -> None:
-        super().__init__(patience)
+        super().__init__(asyncio.get_running_loop())
+        self.patience = patience
         self.ending: asyncio.Future[None] = self.loop.create_future()
 
     async def ended(self) -> Outcome | None:
@@ -154,29 +144,33 @@ class _Awaited(_Run):
 
 
 class Alone(_Run):
-    """A run that nobody waits for."""
+    """A run that nobody waits for, which would take a second task: `over` is called when it has ended."""
 
-    __slots__ = ("_listed", "_over", "clock")
+    told = False
+    """Whether it is over."""
 
-    def __init__(self, patience: float, over: Callable[[Outcome], None], listed: set[asyncio.Task[None]]) -> None:
-        super().__init__(patience)
-        self._over: Callable[[Outcome], None] | None = over
+    def __init__(self, clock: Deadlines, listed: set[asyncio.Task[None]]) -> None:
+        super().__init__(clock.loop)
+        self._clock = clock
         self._listed = listed
-        self.clock = deadlines()
+
+    def over(self, outcome: Outcome) -> None:
+        """It has ended so, or was left because it ignored its end."""
+        raise NotImplementedError
 
     def cancel(self, why: str) -> None:
         """Let the handler end, unless it has."""
-        if self.outcome is None and self._over is not None:
+        if not self.told:
             self._stop(Interrupted(why))
 
     def _wake(self) -> None:
-        over, self._over = self._over, None
-        if over is None:
+        if self.told:
             return
-        self.clock.remove(self)
+        self.told = True
+        self._clock.remove(self)
         if self.timer is not None:
             self.timer.cancel()
         if self.outcome is None:
             self._listed.add(self.task)
             self.task.add_done_callback(self._listed.discard)
-        over(self.verdict(self.outcome))
+        self.over(self.verdict(self.outcome))

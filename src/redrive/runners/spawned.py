@@ -124,7 +124,7 @@ class Spawned:
         self.jobs += 1
         self._output.mark()
         self._taken = False
-        self._memory = None
+        self._memory = self._resident()  # before it can die of the job
         self._oom_before = oom_kills()
         self._send(packed(Kind.JOB, CAP.pack(cap or 0) + frame))
         watch = asyncio.ensure_future(self._watch(cap))
@@ -187,15 +187,20 @@ class Spawned:
         return await asyncio.shield(self.died)
 
     async def _watch(self, cap: int | None) -> None:
-        with suppress(psutil.Error):
-            process = psutil.Process(self.pid)
-            while memory := process.memory_info().rss:  # none when it is dead and not yet waited for
-                self._memory = memory
-                if cap is not None and memory > cap:
-                    self._fault = f"memory: over its cap of {_size(cap)}"
-                    self.kill()
-                    return
-                await asyncio.sleep(_WATCH)
+        while memory := self._resident():
+            self._memory = memory
+            if cap is not None and memory > cap:
+                self._fault = f"memory: over its cap of {_size(cap)}"
+                self.kill()
+                return
+            await asyncio.sleep(_WATCH)
+
+    def _resident(self) -> int | None:
+        """Its memory in bytes; none when it is dead, waited for or not."""
+        try:
+            return psutil.Process(self.pid).memory_info().rss or None
+        except psutil.Error:
+            return None
 
     def _autopsy(self, returncode: int | None) -> Crashed | Lost:
         return cause_of_death(
