@@ -15,12 +15,13 @@ from benchmarks.children import Child, span, started, url
 from benchmarks.figures import Figure, ratio
 from benchmarks.jobs import FAIL, NOTHING, app_at
 from benchmarks.plan import Plan
-from benchmarks.reference import BATCH, fill
+from benchmarks.reference import fill
 from redrive import Redrive
 from redrive.job import Job
 from redrive.store import Gate
 
 GOAL = 0.5
+UNITS = {"drain": "jobs/s", "dying": "deaths/s"}
 Making = Callable[[Redrive, int], Iterable[Job]]
 
 
@@ -48,26 +49,32 @@ async def dying(plan: Plan) -> AsyncIterator[tuple[str, list[Figure]]]:
 async def _against_reference(
     plan: Plan, case: str, jobs: int, processes: int, slots: tuple[int, ...]
 ) -> tuple[str, list[Figure]]:
-    """One of each in turns, so that a slow moment of the machine hits all of them."""
-    ways = [(size, "") for size in slots] + ([(max(slots), "logged")] if case == "drain" else [])
-    reference: list[float] = []
-    ours: dict[tuple[int, str], list[float]] = {way: [] for way in ways}
+    """One of each in turns, so that a slow moment of the machine hits all of them; as many jobs in hand as slots."""
+    ways = [(size, how) for size in slots for how in ((False, True) if case == "drain" else (False,))]
+    reference: dict[int, list[float]] = {size: [] for size in slots}
+    ours: dict[tuple[int, bool], list[float]] = {way: [] for way in ways}
     for _ in range(plan.runs):
-        reference.append(jobs / await reference_run(case, jobs, processes))
-        for size, how in ways:
-            ours[size, how].append(jobs / await redrive_run(case, jobs, processes, size, how))
-    unit = "jobs/s" if case == "drain" else "deaths/s"
-    base = Figure(case, f"reference, batches of {BATCH}", tuple(reference), unit)
-    figures = [base]
-    for (size, how), runs in ours.items():
-        name = f"redrive, {size} slots{' and two log lines a job' if how else ''}"
-        figure = Figure(case, name, tuple(runs), unit)
-        goal = GOAL if size == max(slots) and not how else None
-        figures += [figure, ratio(case, f"{name} / reference", figure, base, goal)]
+        for size in slots:
+            reference[size].append(jobs / await reference_run(case, jobs, processes, size))
+        for size, logged in ways:
+            ours[size, logged].append(jobs / await redrive_run(case, jobs, processes, size, logged=logged))
+    figures = []
+    for size in slots:
+        base = Figure(case, f"reference, batches of {size}", tuple(reference[size]), UNITS[case])
+        figures.append(base)
+        for logged in (logged for among, logged in ways if among == size):
+            figures += _beside(case, size, ours[size, logged], base, logged=logged)
     return f"{case}: {jobs:,} jobs, {processes} {'process' if processes == 1 else 'processes'}", figures
 
 
-async def reference_run(case: str, jobs: int, processes: int, batch: int = BATCH) -> float:
+def _beside(case: str, slots: int, runs: list[float], base: Figure, *, logged: bool) -> list[Figure]:
+    """Ours, and its ratio to the reference with as many jobs in hand."""
+    name = f"redrive, {slots} slots{' and two log lines a job' if logged else ''}"
+    figure = Figure(case, name, tuple(runs), base.unit)
+    return [figure, ratio(case, f"{name} / reference", figure, base, None if logged else GOAL)]
+
+
+async def reference_run(case: str, jobs: int, processes: int, batch: int) -> float:
     """Seconds that the reference takes."""
     with tempfile.TemporaryDirectory(prefix="redrive-bench-") as name:
         folder = Path(name)
@@ -78,12 +85,12 @@ async def reference_run(case: str, jobs: int, processes: int, batch: int = BATCH
             return span(_complete(jobs, [await child.said() for child in children]))
 
 
-async def redrive_run(case: str, jobs: int, processes: int, slots: int, how: str = "") -> float:
+async def redrive_run(case: str, jobs: int, processes: int, slots: int, *, logged: bool = False) -> float:
     """Seconds that Redrive takes."""
     making = failing if case == "dying" else nothing
     async with (
         loaded(making, jobs) as (folder, app),
-        started(folder, "worker", slots, how, count=processes) as children,
+        started(folder, "worker", slots, "logged" if logged else "", count=processes) as children,
     ):
         await paused(app, False)
         return span(await _all_done(children, jobs))

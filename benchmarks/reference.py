@@ -25,7 +25,6 @@ import msgspec
 from benchmarks.children import heard, say
 
 FILE = "reference.db"
-BATCH = 100
 ATTEMPTS = 3
 
 _SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 4000", "cache_size = -32768")

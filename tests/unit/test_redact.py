@@ -144,6 +144,27 @@ def test_what_looks_like_a_secret_is_masked_and_the_rest_stays(text: str, shown:
     assert redact({"a": text}) == {"a": shown}
 
 
+TOKENS = [
+    *(f"{word}IOSFODNN7EXAMPLE" for word in ("AKIA", "ASIA", "AGPA", "AROA")),
+    *(f"gh{kind}_0123456789abcdefghij" for kind in "oprsu"),
+    *(f"xox{kind}-0123456789-abcdef" for kind in "abeoprs"),
+    *(f"{word}0123456789abcdefghij" for word in ("github_pat_", "glpat-", "sk-", "whsec_", "AIza", "npm_")),
+    *(f"{word}_{mode}_0123456789abcdef" for word in ("sk", "rk") for mode in ("live", "test")),
+]
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_token_is_known_by_how_it_begins(token: str) -> None:
+    """Also where nothing else in the text speaks of a secret."""
+    assert redact_text(f"sent {token} to x") == f"sent {MASK} to x"
+
+
+@pytest.mark.parametrize("kind", ["Basic", "basic", "Digest", "digest"])
+def test_what_a_scheme_of_authorization_carries_is_masked(kind: str) -> None:
+    """In a text that has no header's name."""
+    assert redact_text(f"sent {kind} dXNlcjpwYXNz7 to x") == f"sent {kind} {MASK} to x"
+
+
 @pytest.mark.parametrize(
     "text",
     [
