@@ -16,7 +16,7 @@ _WRITER = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA wal_autocheckpoint = 4000",
     "PRAGMA journal_size_limit = 67108864",
-    "PRAGMA cache_size = -32768",
+    "PRAGMA cache_size = -16384",
 )
 _READER = ("PRAGMA query_only = ON", "PRAGMA cache_size = -8192")
 _CACHED = 200

@@ -95,8 +95,8 @@ class _Endings:
         tx.many("add_traceback", list(self._tracebacks.items()))
         tx.many("add_failure", self._failures)
         tx.many("bury", self._buried)
-        tx.many("put_letter", self._letters)
-        tx.many("join_group", [self._group(fingerprint) for fingerprint in sorted(self._groups)])
+        if self._letters:
+            self._write_letters()
 
     def _write_done(self) -> None:
         """The happy path; it is counted once for all that are alike, not once for each."""
@@ -109,6 +109,12 @@ class _Endings:
                 if name:
                     tx.count(queue, task, priority, worker, name, n)
         tx.points.add("settle.done")
+
+    def _write_letters(self) -> None:
+        tx = self._tx
+        first: dict[bytes, int] = dict(tx.all("first_failures", blobs_of([letter[0] for letter in self._letters])))
+        tx.many("put_letter", [(*letter, first[letter[0]]) for letter in self._letters])
+        tx.many("join_group", [self._group(fingerprint) for fingerprint in sorted(self._groups)])
 
     # one method per kind ----------------------------------------------------------------------------------------------
 

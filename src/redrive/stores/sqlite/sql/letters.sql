@@ -8,13 +8,17 @@ INSERT INTO letter (
   id, task, queue, priority, state, reason, type, message, fingerprint, attempts, epochs, first_failed_at, failed_at,
   host, worker, release
 ) VALUES (
-  ?1, ?2, ?3, ?4, 'open', ?5, ?6, ?7, ?8, ?9, ?10,
-  coalesce((SELECT at FROM failure WHERE job = ?1 ORDER BY seq LIMIT 1), ?11), ?11, ?12, ?13, ?14
+  ?1, ?2, ?3, ?4, 'open', ?5, ?6, ?7, ?8, ?9, ?10, ?15, ?11, ?12, ?13, ?14
 )
 ON CONFLICT (id) DO UPDATE SET queue = excluded.queue, priority = excluded.priority, state = 'open',
   reason = excluded.reason, type = excluded.type, message = excluded.message, fingerprint = excluded.fingerprint,
   attempts = excluded.attempts, epochs = excluded.epochs, failed_at = excluded.failed_at, host = excluded.host,
   worker = excluded.worker, release = excluded.release, ended_at = NULL, version = version + 1
+
+-- name: first_failures
+-- When each of these jobs failed first; asked for all at once, because inside `put_letter` it took six times as long.
+SELECT f.job, f.at FROM carray(?1) AS wanted
+JOIN failure AS f ON f.seq = (SELECT min(seq) FROM failure WHERE job = wanted.value)
 
 -- name: end_letter
 -- The letter of a job that has been redriven, or has ended otherwise than by dying.
