@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -52,12 +52,12 @@ async def _with(path: Path, work: object) -> None:
 class Terminal:
     """A command on a terminal of its own, 80 columns wide."""
 
-    def __init__(self, words: tuple[str, ...], columns: int, environment: dict[str, str]) -> None:
+    def __init__(self, command: list[str], columns: int, environment: dict[str, str]) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         given = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
         self.process = subprocess.Popen(
-            [*REDRIVE, *words],
+            command,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -95,8 +95,10 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(*words: str, columns: int = 80, environment: dict[str, str] | None = None) -> Iterator[Terminal]:
-    screen = Terminal(words, columns, environment or {})
+def terminal(
+    *words: str, columns: int = 80, environment: dict[str, str] | None = None, program: Sequence[str] = REDRIVE[1:]
+) -> Iterator[Terminal]:
+    screen = Terminal([sys.executable, *program, *words], columns, environment or {})
     try:
         yield screen
     finally:
@@ -177,6 +179,36 @@ def test_ctrl_c_at_the_question_changes_nothing(store: Path) -> None:
         os.killpg(screen.process.pid, signal.SIGINT)
         assert screen.code() == 130
     assert "Traceback" not in screen.seen
+
+
+def test_ctrl_c_between_the_question_and_its_answer_is_not_lost(store: Path) -> None:
+    """Also when it interrupts nothing: here another thread hears it, as after the last look of a blocking read."""
+    with terminal("queues", "purge", "email", program=["-c", DEAF]) as screen:
+        screen.shows("Discard 3 jobs? [y/N]: ")
+        os.killpg(screen.process.pid, signal.SIGINT)
+        assert screen.code() == 130
+    assert screen.seen.endswith("\nredrive: nothing was changed\n")
+
+
+DEAF = """
+import signal, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+from redrive.cli import main
+main()
+"""
+"""The command line, with no signal that could interrupt what its main thread waits for."""
+
+
+@pytest.mark.parametrize(("typed", "code"), [("maybe\ny\n", 0), ("\xff\nno\n", 1), ("\x04", 130)])
+def test_what_is_no_answer_is_asked_again(store: Path, typed: str, code: int) -> None:
+    """Ctrl-D, the end of all answers, changes nothing."""
+    with terminal("queues", "purge", "email") as screen:
+        screen.shows("Discard 3 jobs? [y/N]: ")
+        screen.type(typed)
+        assert screen.code() == code
+    assert ("redrive: that is no answer; write y or n" in screen.seen) == (code != 130)
+    assert ("nothing was changed" in screen.seen) == (code != 0)
 
 
 def test_ctrl_c_while_lines_are_awaited_says_how_far_it_came(folder: Path) -> None:
