@@ -23,6 +23,7 @@ from redrive.logs import WARNINGS, log_event
 from redrive.options import Options
 from redrive.portal import portal
 from redrive.reasons import Rules, rules_from
+from redrive.redact import safe_url
 from redrive.retry import Retry, policy_from
 from redrive.store import Settings, Store
 from redrive.task import Isolation, P, R, Registry, Task, TaskOptions, check_handler, default_name
@@ -362,9 +363,23 @@ def connect(config: Config, clock: Clock | None = None) -> Store:
         case "sqlite":
             from redrive.stores.sqlite import SqliteStore  # lazily: drivers load when a URL asks for them
 
-            return SqliteStore(url.removeprefix("sqlite:///"), clock=clock or SystemClock(), settings=settings)
+            return SqliteStore(_file_of(config), clock=clock or SystemClock(), settings=settings)
         case "memory":
             from redrive.stores.memory import MemoryStore  # lazily, as above
 
             return MemoryStore(clock=clock or SystemClock(), settings=settings)
-    raise ConfigError(f"there is no engine for {scheme}:// URLs here; write sqlite:///redrive.db or memory://")
+    what = f"there is no engine for {scheme}:// URLs here" if "://" in url else f"{safe_url(url)!r} is not a URL"
+    raise ConfigError(f"{what}; write sqlite:///redrive.db or memory://")
+
+
+def _file_of(config: Config) -> str:
+    url, path = config.url, config.resolved_url.removeprefix("sqlite:///")
+    if not url.startswith("sqlite:///") or not path.strip("/"):
+        raise ConfigError(
+            f"{safe_url(url)} names no file; write sqlite:///redrive.db, or sqlite:////var/lib/redrive.db"
+        )
+    if "?" in url:
+        raise ConfigError(
+            f"{safe_url(url)} has options, and a SQLite store takes none; end it before the question mark"
+        )
+    return path

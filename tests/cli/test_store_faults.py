@@ -81,6 +81,28 @@ def test_a_url_of_no_engine(cli: Cli) -> None:
     assert "hunter2" not in answer.err
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("nonsense", "'nonsense' is not a URL; write sqlite:///redrive.db or memory://"),
+        ("/tmp/redrive.db", "'/tmp/redrive.db' is not a URL; write sqlite:///redrive.db"),
+        ("sqlite:", "sqlite: names no file; write sqlite:///redrive.db, or sqlite:////var/lib/redrive.db"),
+        ("sqlite:redrive.db", "sqlite:redrive.db names no file"),
+        ("sqlite://host/redrive.db", "sqlite://host/redrive.db names no file"),
+        ("sqlite:///", "sqlite:/// names no file"),
+        ("sqlite:////", "sqlite://// names no file"),
+        ("sqlite:///redrive.db?mode=ro", "sqlite:///redrive.db?mode=ro has options, and a SQLite store takes none"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["jobs list", "enqueue some.task {}", "migrate"])
+def test_a_url_of_nothing(cli: Cli, folder: Path, url: str, said: str, verb: str) -> None:
+    """No part of it is passed over, and no file of a strange name is made."""
+    answer = cli(*verb.split(), REDRIVE_URL=url)
+    assert answer.code == 2
+    assert said in answer.err
+    assert list(folder.iterdir()) == []
+
+
 # --- a file that cannot be written ------------------------------------------------------------------------------------
 
 NOBODY = 65534

@@ -141,7 +141,7 @@ class Session:
 def path_of(store: "Store") -> Path | None:
     """The file of a store that is one."""
     scheme, _, rest = store.url.partition(":///")
-    return Path(rest.partition("?")[0]) if scheme == "sqlite" else None
+    return Path(rest) if scheme == "sqlite" else None
 
 
 def _must_exist(store: "Store") -> None:

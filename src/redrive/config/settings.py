@@ -98,10 +98,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def resolved_url(self) -> str:
         """The URL with a relative SQLite path made absolute, against the project file's folder."""
-        path, mark, query = self.url.removeprefix(_SQLITE).partition("?")
+        path = self.url.removeprefix(_SQLITE)
         if not self.url.startswith(_SQLITE) or not path:
             return self.url
-        return f"{_SQLITE}{Path(self.root).absolute() / path}{mark}{query}"
+        return f"{_SQLITE}{Path(self.root).absolute() / path}"
 
     def value(self, key: str) -> Any:
         """The effective value behind a dotted key."""
