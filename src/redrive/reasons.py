@@ -223,8 +223,10 @@ def _rule_from(row: Mapping[str, Any], where: str) -> Rule:
     reason = reason_named(row["reason"])
     if reason not in RETRYABLE and "retryable" not in row:
         near = get_close_matches(reason, RETRYABLE, 1)
-        hint = f"did you mean {near[0]!r}? Else" if near else "For a reason of your own"
-        raise ConfigError(f"{where}: unknown reason {row['reason']!r}; {hint} say whether it is retryable")
+        hint = f"did you mean {near[0]!r}? If not," if near else "for a reason of your own"
+        raise ConfigError(
+            f"{where}: unknown reason {row['reason']!r}; {hint} say whether it is retryable: retryable = true or false"
+        )
     try:
         return Rule(**{**row, "reason": reason})
     except ConfigError as error:

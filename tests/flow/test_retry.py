@@ -199,6 +199,13 @@ async def test_a_policy_that_is_not_there_is_said_before_anything_is_claimed(app
         await app.worker(burst=True).run()
 
 
+async def test_a_wrong_rule_is_said_before_anything_is_claimed(make_app: MakeApp) -> None:
+    """Not by the first job that fails, whose attempt could then never be told."""
+    app = make_app(config=Config(reasons=({"reason": "netwrok", "message": "no answer"},)))
+    with pytest.raises(ConfigError, match=r"number 1: unknown reason 'netwrok'; did you mean 'network'\?"):
+        await app.worker(burst=True).run()
+
+
 async def test_a_users_classify_answers_first(make_app: MakeApp, clock: ManualClock) -> None:
     """And by None leaves it to the default; one that raises costs nothing."""
 

@@ -96,7 +96,7 @@ def test_a_rule_on_a_message_or_errno_may_make_retryable() -> None:
         ({"reason": "netwrok", "type": "X"}, "unknown reason 'netwrok'; did you mean 'network'"),
         (
             {"reason": "mine", "type": "X"},
-            "unknown reason 'mine'; For a reason of your own say whether it is retryable",
+            "unknown reason 'mine'; for a reason of your own say whether it is retryable",
         ),
         ({"reason": "timeout", "kind": "X"}, "unknown key 'kind'; use type, message, errno, status, reason, retryable"),
         ({"reason": "timeout", "status": "429"}, "status = '429' is not a whole number"),
