@@ -184,7 +184,7 @@ def _sentence(value: Any) -> str:
 
 def commands() -> str:
     """Every command with its help."""
-    context = click.Context(root, info_name="redrive", terminal_width=100, obj=Session([]))
+    context = click.Context(root, info_name="redrive", terminal_width=100, obj=Session([]), **root.context_settings)
     return "# Commands\n\n" + "\n".join(_commands(context, root))
 
 

@@ -4,6 +4,7 @@ import importlib
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 
 from redrive.app import Redrive
@@ -34,7 +35,9 @@ def find_app(reference: str | None, config: Config | None = None, *, in_child: b
         Redrive.importing = None
     app = getattr(module, attribute, None) if attribute else _only_app(module, module_name)
     if not isinstance(app, Redrive):
-        raise BadApp(f"{module_name} has no app named {attribute!r}; it needs a line such as `{attribute} = Redrive()`")
+        there = ", ".join(_apps(module))
+        advice = f"it has {there}" if there else f"it needs a line such as `{attribute} = Redrive()`"
+        raise BadApp(f"{module_name} has no app named {attribute!r}; {advice}")
     if config is not None and app.is_open_to_settings:
         app.config = config
     app.in_child = in_child
@@ -50,11 +53,20 @@ def _imported(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise BadApp(f"there is no module {name!r} in {here} or on the import path") from error
-        raise BadApp(f"module {name!r} cannot be imported: {error}") from error
+        raise BadApp(f"module {name!r} cannot be imported: {error}{_place(error)}") from error
     except BadApp:
         raise
     except Exception as error:
-        raise BadApp(f"module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
+        raise BadApp(f"module {name!r} cannot be imported: {type(error).__name__}: {error}{_place(error)}") from error
+
+
+def _place(error: Exception) -> str:
+    """The line of code that raised it; a syntax error names its own."""
+    ours = (__file__, importlib.__file__)
+    frames = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(("<", *ours))]
+    if isinstance(error, SyntaxError) or not frames:
+        return ""
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -72,12 +84,18 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _only_app(module: ModuleType, name: str) -> Redrive:
-    found = {id(value): key for key, value in vars(module).items() if isinstance(value, Redrive)}
-    if len(found) != 1:
-        what = f"several apps ({', '.join(found.values())})" if found else "no app"
-        raise BadApp(f"{name} has {what} in it; write which one, as in `{name}:app`")
-    app: Redrive = getattr(module, next(iter(found.values())))
+    found = _apps(module)
+    if not found:
+        raise BadApp(f"{name} has no app in it; it needs a line such as `app = Redrive()`")
+    if len(found) > 1:
+        raise BadApp(f"{name} has several apps ({', '.join(found)}) in it; write which one, as in `{name}:{found[0]}`")
+    app: Redrive = getattr(module, found[0])
     return app
+
+
+def _apps(module: ModuleType) -> list[str]:
+    """The names of its apps; one with several names has the last of them."""
+    return list({id(value): key for key, value in vars(module).items() if isinstance(value, Redrive)}.values())
 
 
 def reference_of(app: Redrive) -> str | None:

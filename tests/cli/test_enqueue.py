@@ -118,6 +118,8 @@ def test_the_app_of_the_project_is_used(cli: Cli, folder: Path, module: Path) ->
         (["email.send", '{"too": 1}'], 2, "task email.send: missing a required argument: 'to'"),
         (["email.send", '{"to": 1, "cc": 2}'], 2, "task email.send: got an unexpected keyword argument 'cc'"),
         (["email.send", "{to: 1}"], 2, "the payload is not JSON in UTF-8"),
+        (["email.send", "to=a@b.c"], 2, """; write one JSON value, such as '{"to": "a@b.c"}'"""),
+        (["email.send", ""], 2, """; write one JSON value, such as '{"to": "a@b.c"}'"""),
         (["email.send", '{"to": NaN}'], 2, "the payload is not JSON in UTF-8"),
         (["email.send", "[" * 100_000], 2, "the payload is "),
         (["email.send", '{"to": "a"}', "--priority", "11"], 2, "priority '11' is not one of low, normal, high or 0 to"),

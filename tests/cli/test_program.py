@@ -119,12 +119,20 @@ def test_without_a_command_the_help_is_shown_as_an_error(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["jobz"], "there is no command 'jobz', did you mean jobs?; see `redrive --help`"),
-        (["jobs", "lst"], "there is no command 'lst', did you mean list?; see `redrive jobs --help`"),
+        (["jobz"], "there is no command 'jobz', did you mean jobs? See `redrive --help`"),
+        (["jobs", "lst"], "there is no command 'lst', did you mean list? See `redrive jobs --help`"),
         (["xyzzy"], "there is no command 'xyzzy'; there are demo, worker, "),
-        (["jobs", "list", "--stat", "dead"], "see `redrive jobs list --help`"),
+        (["jobs", "list", "--sate", "dead"], "no such option '--sate', did you mean '--state'? See `redrive jobs list"),
         (["jobs", "show"], "missing argument 'ID'; see `redrive jobs show --help`"),
-        (["jobs", "list", "--limit", "none"], "see `redrive jobs list --help`"),
+        (
+            ["jobs", "list", "--limit", "none"],
+            "'none' is not a whole number of at least 1; see `redrive jobs list --help`",
+        ),
+        (["jobs", "list", "--limit", "0"], "invalid value for '--limit': '0' is not a whole number of at least 1; see"),
+        (["events", "--limit", "-1"], "invalid value for '--limit': '-1' is not a whole number of at least 0; see"),
+        (["demo", "--patience", "0.5"], "invalid value for '--patience': '0.5' is not a number of at least 1; see"),
+        (["demo", "--patience", "inf"], "'inf' is not a number of at least 1; see"),
+        (["completions", "tcsh"], "invalid value for 'SHELL': 'tcsh' is not one of 'bash', 'zsh', 'fish'; see"),
         (["jobs", "list", "--state", "gone"], "see `redrive jobs list --help`"),
     ],
 )

@@ -201,6 +201,13 @@ def test_an_unknown_key_is_told_with_a_guess(project: Path) -> None:
     assert refused(project, REDRIVE_WORKER__CONCURENCY="3") == (
         "unknown setting REDRIVE_WORKER__CONCURENCY in the environment, did you mean REDRIVE_WORKER__CONCURRENCY?"
     )
+    path = write(project, "[redrive]\nlaese = 3")
+    assert refused(project) == f"unknown setting laese in {path}, did you mean worker.lease?"
+    path = write(project, "[redrive]\nxyzzy = 3")
+    assert refused(project).startswith(f"unknown setting xyzzy in {path}; there are url, app, release, ")
+    path.unlink()
+    assert "did you mean REDRIVE_WORKER__HEARTBEAT?" in refused(project, REDRIVE_HEARTBEAT="3s")
+    assert "there are REDRIVE_URL, REDRIVE_APP, " in refused(project, REDRIVE_XYZZY="3")
     assert "unknown setting warker.threads in flags" in refused(project, flags={"warker.threads": 3})
     assert "unknown setting retry.a.b.c" in refused(project, flags={"retry": {"a": {"b": {"c": 1}}}})
 

@@ -10,10 +10,10 @@ VARIABLE = "_REDRIVE_COMPLETE"
 
 
 @click.command("completions", cls=Verb)
-@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.argument("shell", metavar="SHELL", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print the completion script of a shell: bash, zsh or fish.
 
     \b
     bash: eval "$(redrive completions bash)" in ~/.bashrc

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from redrive.cli.faults import EXIT_INTERRUPTED
-from redrive.cli.options import Verb, json_option
+from redrive.cli.options import Verb, at_least, json_option
 from redrive.cli.output import emit, say
 from redrive.demo import PATIENCE
 from redrive.errors import UsageError
@@ -34,7 +34,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option(
     "--patience",
     metavar="SECONDS",
-    type=click.FloatRange(1),
+    type=at_least(1.0),
     default=PATIENCE,
     help=f"End after so many, though jobs are left; {PATIENCE:g}.",
 )

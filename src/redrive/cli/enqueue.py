@@ -13,7 +13,7 @@ from redrive.cli.output import emit, say, show
 from redrive.cli.session import Session
 from redrive.cli.times import read_moment
 from redrive.clock import micros
-from redrive.errors import NotFound, UnknownTask, UsageError
+from redrive.errors import BadPayload, NotFound, UnknownTask, UsageError
 from redrive.job import decode
 from redrive.options import Options
 
@@ -38,7 +38,7 @@ NO_PAYLOAD = "{}"
 @click.option("--timeout", metavar="TIME", help="How long its handler may run.")
 @click.option("--expires", metavar="TIME", help="Discard it unless it has started by then, or after this long.")
 @click.option("--header", "headers", metavar="K=V", multiple=True, help="A header that travels with it.")
-@click.option("--needs", metavar="NAME", multiple=True, help="A dependency that it waits for when that is parked.")
+@click.option("--needs", metavar="NAME", multiple=True, help="A dependency: while its gate is closed, the job waits.")
 @click.option("--batch", metavar="NAME", help="The batch that it belongs to.")
 @click.option("--by-name", is_flag=True, help="Add it though the app here does not know the task.")
 @json_option
@@ -107,6 +107,13 @@ def _text(payload: str | None) -> bytes:
     return (payload if payload is not None else NO_PAYLOAD).encode(errors="surrogateescape")
 
 
+def _value(text: bytes) -> Any:
+    try:
+        return decode(text)
+    except BadPayload as error:
+        raise BadPayload(f'{error}; write one JSON value, such as \'{{"to": "a@b.c"}}\'') from None
+
+
 def _opened(source: str) -> Any:
     if source == "-":
         return click.open_file("-", "rb")
@@ -118,7 +125,7 @@ def _opened(source: str) -> Any:
 
 
 async def _one(app: "Redrive", task: str, text: bytes, options: dict[str, Any], as_json: bool) -> int:
-    job = app.client.named(task, decode(text), Options.checked(options))  # `app.job` would take null for nothing
+    job = app.client.named(task, _value(text), Options.checked(options))  # `app.job` would take null for nothing
     try:
         enqueued = await app.client.aenqueue_one(job)
         url = app.store.url

@@ -6,7 +6,7 @@ from collections import deque
 import click
 
 from redrive.cli.finding import find_job
-from redrive.cli.options import Verb, json_option, pass_session
+from redrive.cli.options import Verb, at_least, json_option, pass_session
 from redrive.cli.output import clean, cut, emit, say, show, width
 from redrive.cli.session import Session
 from redrive.cli.shapes import of_entry
@@ -20,7 +20,7 @@ LOOK = 0.5
 
 @click.command("events", cls=Verb)
 @click.option("--job", "id", metavar="ID", help="Only of this job.")
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="The last so many.")
+@click.option("--limit", metavar="N", type=at_least(0), default=50, show_default=True, help="The last so many.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens from now on, until Ctrl-C.")
 @json_option
 @pass_session

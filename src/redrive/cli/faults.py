@@ -57,10 +57,12 @@ def _told(error: Exception, *, debug: bool) -> int:
 
 
 def _usage(error: click.ClickException) -> str:
-    sentence = error.format_message().rstrip(".")
+    sentence = error.format_message().rstrip(".").replace(". Did you mean", ", did you mean")
     sentence = f"{sentence[:1].lower()}{sentence[1:]}"
     context = getattr(error, "ctx", None)
-    return f"{sentence}; see `{context.command_path} --help`" if context is not None else sentence
+    if context is None:
+        return sentence
+    return f"{sentence}{' See' if sentence.endswith('?') else '; see'} `{context.command_path} --help`"
 
 
 def _leave_quietly() -> None:

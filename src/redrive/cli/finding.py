@@ -39,8 +39,8 @@ def find_worker(workers: Sequence[Worker], typed: str) -> Worker:
     exact = [worker for worker in workers if worker.id == typed]
     found = exact or [worker for worker in workers if typed in worker.id]
     if not found:
-        there = ", ".join(worker.id for worker in workers) or "none at all"
-        raise NotFound(f"there is no worker {typed!r}; there are: {there}")
+        there = f"there are: {', '.join(worker.id for worker in workers)}" if workers else "none runs"
+        raise NotFound(f"there is no worker {typed!r}; {there}")
     if len(found) > 1:
         names = ", ".join(worker.id for worker in found)
         raise UsageError(f"several workers have {typed!r} in their id: {names}; type more of it")

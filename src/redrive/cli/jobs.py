@@ -9,7 +9,7 @@ import msgspec
 from redrive.cli.faults import EXIT_FAULT, EXIT_PARTLY
 from redrive.cli.finding import find_job
 from redrive.cli.lazy import Group
-from redrive.cli.options import Verb, json_option, pass_session
+from redrive.cli.options import Verb, at_least, json_option, pass_session
 from redrive.cli.output import Column, emit, say, table
 from redrive.cli.page import show_page
 from redrive.cli.session import Session, actor
@@ -44,7 +44,7 @@ def command() -> None:
 @click.option("--state", "states", multiple=True, type=click.Choice([state.value for state in State]), help="Of these.")
 @click.option("--queue", metavar="NAME", help="Of this queue.")
 @click.option("--task", metavar="NAME", help="Of this task.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", metavar="N", type=at_least(1), default=50, show_default=True, help="At most so many.")
 @json_option
 @pass_session
 def list_(

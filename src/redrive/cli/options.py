@@ -1,6 +1,7 @@
 """Options that commands share: the global ones, which may stand anywhere on the line, and `--json`."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, TypeVar
 
 import click
@@ -8,10 +9,27 @@ import click
 from redrive.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
+N = TypeVar("N", int, float)
 
 pass_session = click.make_pass_decorator(Session)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one value per line.")
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
+
+
+def at_least(least: N) -> Callable[[Any], N]:
+    """Reads a number that is not too small; a whole one if `least` is."""
+    kind, article = type(least), "a whole number" if isinstance(least, int) else "a number"
+
+    def read(typed: Any) -> N:
+        try:
+            number = kind(typed)
+        except ValueError:
+            number = None
+        if number is None or not least <= number < inf:
+            raise click.BadParameter(f"{str(typed)!r} is not {article} of at least {least:g}")
+        return number
+
+    return read
 
 
 def global_options(*, hidden: bool = False) -> list[click.Option]:

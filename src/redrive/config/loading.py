@@ -4,7 +4,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -171,7 +171,7 @@ def _from_variable(name: str, text: str, environ: Mapping[str, str]) -> Layer:
             raise ConfigError(f"{plain} and {name} are both set; keep one of them")
         key, text = _key_of(plain), _secret(name, text)
     if not _is_known(key):
-        raise _unknown(name, "the environment", [variable(known) for known in _BY_KEY])
+        raise _unknown(name, "the environment", variable)
     return {key: Found(_loose(text) if key.startswith("retry.") else text, f"environment {name}")}
 
 
@@ -245,7 +245,11 @@ def _check(config: Config) -> None:
         )
 
 
-def _unknown(key: str, source: str, known: list[str] | None = None) -> ConfigError:
-    near = difflib.get_close_matches(key, known or [*_BY_KEY, "retry"], 1, 0.6)
-    advice = f", did you mean {near[0]}?" if near else "; `redrive config` lists the settings there are"
-    return ConfigError(f"unknown setting {key} in {source}{advice}")
+def _unknown(name: str, source: str, written: Callable[[str], str] = str) -> ConfigError:
+    """What nobody reads, with what it may have meant; `written` is how a key is written there."""
+    known = [written(key) for key in _BY_KEY]
+    near = difflib.get_close_matches(name, [*known, "retry"], 1, 0.6) or [
+        written(key) for key in _BY_KEY if difflib.get_close_matches(name.lower(), [key.rpartition(".")[2]], 1, 0.6)
+    ]
+    advice = f", did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+    return ConfigError(f"unknown setting {name} in {source}{advice}")
