@@ -206,7 +206,7 @@ def test_an_unknown_key_is_told_with_a_guess(project: Path) -> None:
     path = write(project, "[redrive]\nxyzzy = 3")
     assert refused(project).startswith(f"unknown setting xyzzy in {path}; there are url, app, release, ")
     path.unlink()
-    assert "did you mean REDRIVE_WORKER__HEARTBEAT?" in refused(project, REDRIVE_HEARTBEAT="3s")
+    assert "did you mean REDRIVE_WORKER__LEASE?" in refused(project, REDRIVE_LEASE="3s")
     assert "there are REDRIVE_URL, REDRIVE_APP, " in refused(project, REDRIVE_XYZZY="3")
     assert "unknown setting warker.threads in flags" in refused(project, flags={"warker.threads": 3})
     assert "unknown setting retry.a.b.c" in refused(project, flags={"retry": {"a": {"b": {"c": 1}}}})

@@ -171,7 +171,7 @@ def _from_variable(name: str, text: str, environ: Mapping[str, str]) -> Layer:
             raise ConfigError(f"{plain} and {name} are both set; keep one of them")
         key, text = _key_of(plain), _secret(name, text)
     if not _is_known(key):
-        raise _unknown(name, "the environment", variable)
+        raise _unknown(key, "the environment", variable)
     return {key: Found(_loose(text) if key.startswith("retry.") else text, f"environment {name}")}
 
 
@@ -245,11 +245,9 @@ def _check(config: Config) -> None:
         )
 
 
-def _unknown(name: str, source: str, written: Callable[[str], str] = str) -> ConfigError:
+def _unknown(key: str, source: str, written: Callable[[str], str] = str) -> ConfigError:
     """What nobody reads, with what it may have meant; `written` is how a key is written there."""
-    known = [written(key) for key in _BY_KEY]
-    near = difflib.get_close_matches(name, [*known, "retry"], 1, 0.6) or [
-        written(key) for key in _BY_KEY if difflib.get_close_matches(name.lower(), [key.rpartition(".")[2]], 1, 0.6)
-    ]
-    advice = f", did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
-    return ConfigError(f"unknown setting {name} in {source}{advice}")
+    meant = {key.rpartition(".")[2]: key for key in reversed(_BY_KEY)} | {key: key for key in (*_BY_KEY, "retry")}
+    near = difflib.get_close_matches(key, meant, 1, 0.6)
+    advice = f", did you mean {written(meant[near[0]])}?" if near else f"; there are {', '.join(map(written, _BY_KEY))}"
+    return ConfigError(f"unknown setting {written(key)} in {source}{advice}")
