@@ -56,4 +56,6 @@ class _Ending:
         """What is left."""
         depths = await (await self._app.opened()).jobs.depth()
         left = ", ".join(f"{d.queue}: {n}" for d in depths if (n := d.ready + d.leased + d.scheduled))
-        return NotReady(f"jobs are left after {timeout / SECOND:g}s ({left}); give drain a longer timeout")
+        seconds = f"{timeout / SECOND:g}s"
+        what = f"jobs are left after {seconds} ({left})" if left else f"the jobs took longer than {seconds}"
+        return NotReady(f"{what}; give drain a longer timeout")

@@ -1,6 +1,7 @@
 """Crash isolation: a job that kills its process is found out and buried; its neighbours lose nothing."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -243,4 +244,19 @@ async def test_a_drain_that_cannot_end_says_what_is_left(make_app: MakeApp) -> N
     await app.aenqueue("elsewhere")
     await app.store.jobs.claim(Want(worker="other", limit=1, lease=30 * SECOND))
     with pytest.raises(NotReady, match=r"jobs are left after 0.1s \(default: 1\)"):
+        await app.adrain(0.1)
+
+
+async def test_a_drain_whose_last_job_ends_too_late_says_so(make_app: MakeApp) -> None:
+    """Nothing is left to be named then."""
+    app = make_app()
+    leaving = threading.Event()
+    app.subscribe(lambda event: leaving.set() if event.name == "worker.draining" else None)
+
+    @app.task
+    def work() -> None:
+        leaving.wait(10)
+
+    await work.aenqueue()
+    with pytest.raises(NotReady, match=r"^the jobs took longer than 0.1s; give drain a longer timeout$"):
         await app.adrain(0.1)
