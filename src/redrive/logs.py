@@ -143,6 +143,10 @@ def _because(fields: Fields) -> str:
     return f": {shortened(fields['why'], MESSAGE_LIMIT)}" if fields.get("why") else ""
 
 
+def _later(delay: int) -> str:
+    return f"in {spoken(delay)}" if delay else "at once"
+
+
 def _worker_started(fields: Fields) -> str:
     queues = ", ".join(fields["queues"]) or "every queue"
     size = f"{counted(fields['slots'], 'slot')}, {counted(len(fields['tasks']), 'task')}, {queues}"
@@ -168,7 +172,7 @@ _PHRASES: dict[str, Callable[[Fields], str]] = {
     "job.buried": lambda fields: f"{_failed(fields)}, {fields['why']}, buried{_noted(fields)}",
     "job.snoozed": lambda fields: f"snoozed, back in {spoken(fields['delay'])}{_because(fields)}",
     "job.discarded": lambda fields: f"discarded ({fields['reason']}){_because(fields)}",
-    "job.released": lambda fields: f"given back, due in {spoken(fields['delay'])}{_because(fields)}",
+    "job.released": lambda fields: f"given back, due {_later(fields['delay'])}{_because(fields)}",
     "job.late": lambda fields: "ended after its lease was lost; another attempt counts, nothing was changed",
     "queue.unserved": lambda fields: f"queue {fields['queue']} has a new job, but no live worker serves it",
     "worker.started": _worker_started,

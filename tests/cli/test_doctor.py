@@ -137,7 +137,7 @@ def test_leases_that_nobody_takes_over(cli: Cli, store: Folder) -> None:
     db.close()
     answer = cli("doctor", "--json")
     assert (answer.code, wrong(answer)) == (1, ["leases"])
-    assert checks(answer)["leases"]["found"] == "1 leases have ended and nobody has taken them over"
+    assert checks(answer)["leases"]["found"] == "1 lease has ended and nobody has taken it over"
 
 
 def test_a_worker_that_is_silent(cli: Cli, store: Folder) -> None:

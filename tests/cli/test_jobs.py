@@ -188,6 +188,27 @@ def test_the_page_of_a_dead_job_tells_its_history(shop: Shop) -> None:
     assert answer.out == PAGE
 
 
+async def crashed(shop: Shop) -> None:
+    """It killed its process twice, and the second time it was buried."""
+    await added(shop.store, id=IDS[0])
+    cause = 'signal SIGSEGV, last seen with 27 MiB\nFatal Python error: Segmentation fault\n\n  File "tasks.py", line 7'
+    now = shop.clock.now()
+    failure = a_failure(at=now, attempt=1, reason="crashed", message="it died", cause=cause, traceback=None)
+    [job] = await claimed(shop.store)
+    await settled(shop.store, Retried(job=job, at=now, failure=failure))
+    [job] = await claimed(shop.store)
+    await settled(shop.store, Buried(job=job, failure=failure))
+
+
+def test_what_a_process_wrote_before_it_died_stands_in_its_own_lines(shop: Shop) -> None:
+    """Once, at the end, as a traceback does."""
+    shop.do(crashed(shop))
+    page = shop.cli("jobs", "show", "a0").out
+    assert page.count("\n      died: signal SIGSEGV, last seen with 27 MiB\n") == 2
+    assert page.count("Segmentation fault") == 1
+    assert page.endswith('\n\n    Fatal Python error: Segmentation fault\n\n      File "tasks.py", line 7\n')
+
+
 def test_the_page_as_json_has_everything_but_secrets(shop: Shop) -> None:
     shop.do(died(shop))
     [page] = shop.cli("jobs", "show", "a0", "--json").json

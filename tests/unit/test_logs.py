@@ -85,6 +85,11 @@ def log() -> Iterator[Callable[..., list[str]]]:
             "job 5a1f01c2 thumbnail.make done on attempt 3 in 1.2s (its result was not kept)",
         ),
         (event("worker.stopped", done=1), "worker w1 stopped: 1 job done, 1 buried"),
+        (event("job.released"), "job 5a1f01c2 thumbnail.make given back, due at once: its worker stops"),
+        (
+            event("job.released", delay=5_000_000),
+            "job 5a1f01c2 thumbnail.make given back, due in 5.0s: its worker stops",
+        ),
         (event("job.snoozed"), "job 5a1f01c2 thumbnail.make snoozed, back in 1m: not yet"),
         (event("job.discarded"), "job 5a1f01c2 thumbnail.make discarded (duplicate)"),
         (event("worker.lost"), "worker w1 is lost (its process is gone); took over 2 jobs"),

@@ -114,10 +114,11 @@ def _failures(failures: Sequence[Failure], now: int) -> None:
         said = f"{_last_name(failure.type)}: {failure.message}" if failure.message else _last_name(failure.type)
         head = f"attempt {failure.attempt}{epoch}, {beside(failure.at, now)}, {failure.reason}"
         _lines(f"{head}: {said}")
-        if failure.cause:
-            _lines(f"  died: {failure.cause}")
+        cause, _, last_lines = (failure.cause or "").partition("\n")
+        if cause:
+            _lines(f"  died: {cause}")
         _lines(f"  in {span(failure.duration)} by {failure.worker} on {failure.host}")
-    _traceback(failures[-1])
+    _as_it_was(failures[-1].traceback or last_lines)
 
 
 def _lines(text: str) -> None:
@@ -125,12 +126,13 @@ def _lines(text: str) -> None:
         show(f"    {line}")
 
 
-def _traceback(failure: Failure) -> None:
-    if not failure.traceback:
+def _as_it_was(text: str) -> None:
+    """A traceback, or what a process wrote before it died, line by line."""
+    if not text:
         return
     show()
-    for line in printable(redact_text(failure.traceback), keep_lines=True).splitlines():
-        show(f"    {line}")
+    for line in printable(redact_text(text), keep_lines=True).splitlines():
+        show(f"    {line}".rstrip())
 
 
 def _last_name(path: str) -> str:

@@ -120,8 +120,16 @@ def _leases(snapshot: Snapshot) -> Check:
     return Check(
         name="leases",
         ok=not stuck,
-        found=f"{stuck} leases have ended and nobody has taken them over",
+        found=_ended(stuck) if stuck else "none has ended without being taken over",
         advice="start a worker: it takes over what a lost one has left",
+    )
+
+
+def _ended(stuck: int) -> str:
+    return (
+        f"{stuck} leases have ended and nobody has taken them over"
+        if stuck > 1
+        else ("1 lease has ended and nobody has taken it over")
     )
 
 

@@ -70,7 +70,7 @@ def _translation(error: BaseException, path: str) -> RedriveError | None:
 def _of_sqlite(error: apsw.Error, path: str) -> StoreError:
     for kinds, kind, advice in _KINDS:
         if isinstance(error, kinds):
-            return kind(f"the store {path} does not take part: {advice} (SQLite: {error})")
+            return kind(f"the store {path} cannot be used: {advice} (SQLite: {error})")
     return StoreError(f"the store {path} failed in a way that should not be: {error}; run `redrive doctor`")
 
 
