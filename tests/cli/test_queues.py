@@ -51,7 +51,7 @@ def test_the_list_shows_every_queue_that_somebody_named(shop: Shop) -> None:
     assert (answer.code, answer.out, answer.err) == (0, LIST, "")
     assert max(map(len, answer.out.splitlines())) == 80
     wide = shop.cli("queues", "list", COLUMNS="120").out
-    assert wide.splitlines()[-1].endswith("paused, opens in 7m: smtp is down; limit 500")
+    assert wide.splitlines()[-1].endswith("paused, opens in 7m: smtp is down; limit 500 jobs")
 
 
 def test_the_list_as_json(shop: Shop) -> None:
@@ -142,7 +142,7 @@ def test_a_limit_and_a_pause_leave_each_other_alone(shop: Shop) -> None:
 
 
 def test_a_limit_refuses_what_is_too_much(shop: Shop) -> None:
-    shop.cli("queues", "limit", "email", "1")
+    assert shop.cli("queues", "limit", "email", "1").err == "redrive: queue email is open; limit 1 job\n"
     assert shop.cli("enqueue", "email.send", '{"to": "a@b.c"}').code == 0
     answer = shop.cli("enqueue", "email.send", '{"to": "a@b.c"}')
     assert answer.code == QueueFull.exit_code == 1

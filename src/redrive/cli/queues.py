@@ -77,13 +77,13 @@ def _row(depth: Depth, gate: Gate | None, workers: list[Worker], now: int) -> li
 
 
 def _state(gate: Gate | None, now: int) -> str:
-    said = []
+    said = ["open"]
     if (paused := paused_by(gate, now)) is not None:
         until = f", opens {roughly_beside(paused.until, now)}" if paused.until else ""
-        said.append(f"paused{until}{f': {paused.reason}' if paused.reason else ''}")
+        said = [f"paused{until}{f': {paused.reason}' if paused.reason else ''}"]
     if gate is not None and gate.depth_limit is not None:
-        said.append(f"limit {gate.depth_limit:,}")
-    return "; ".join(said) or "open"
+        said.append(f"limit {counted(gate.depth_limit, 'job')}")
+    return "; ".join(said)
 
 
 # --- gates ------------------------------------------------------------------------------------------------------------
