@@ -17,6 +17,8 @@ import msgspec
 import pytest
 
 from redrive.cli.output import Column, cut, fitted, size
+from redrive.cli.times import roughly
+from redrive.clock import SECOND
 from redrive.redact import printable
 from redrive.store import Gate, Store
 from redrive.stores.sqlite import SqliteStore
@@ -319,3 +321,21 @@ def test_the_widest_column_gives_way_first_and_ids_never() -> None:
     assert fitted(columns, [["0123456789", "a" * 20, "b" * 40]], 50) == [10, 18, 18]
     assert fitted(columns, [["0123456789", "a" * 20, "b" * 40]], 10) == [10, 6, 6]
     assert fitted(columns, [["0123456789", "a", "b"]], 50) == [10, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.25, "0.2s"),
+        (45, "45s"),
+        (59.9, "1m"),
+        (89, "1m"),
+        (179, "3m"),
+        (3_599, "1h"),
+        (10_799, "3h"),
+        (172_799, "2d"),
+    ],
+)
+def test_a_table_tells_a_time_to_the_nearest_of_its_unit(seconds: float, said: str) -> None:
+    """What is due in 2 h 59 min is not said to be due in two hours."""
+    assert roughly(round(seconds * SECOND)) == said

@@ -1,11 +1,14 @@
 """Points in time as people type and read them."""
 
-import re
 from collections.abc import Callable
 from datetime import datetime
 
 from redrive.clock import SECOND, Duration, iso, micros, moment, spoken
 from redrive.errors import UsageError
+
+_DAY = 86_400 * SECOND
+_UNITS = (("s", SECOND, 60), ("m", 60 * SECOND, 60), ("h", 3_600 * SECOND, 48))
+"""Each unit with how many of it are said before the next one is."""
 
 
 def read_moment(text: str, option: str) -> datetime:
@@ -51,8 +54,11 @@ def beside(at: int, now: int) -> str:
 
 
 def roughly(length: int) -> str:
-    """A duration in its greatest unit: `45s`, `3m`, `2h`."""
-    return "".join(re.findall(r"[\d.]+[a-z]+", span(length))[:1])
+    """A duration in its greatest unit, to the nearest: `45s`, `3m`, `2h`."""
+    for unit, size, most in _UNITS:
+        if (number := round(length / size)) < most:
+            return span(length) if unit == "s" else f"{number}{unit}"
+    return f"{round(length / _DAY)}d"
 
 
 def roughly_beside(at: int, now: int) -> str:

@@ -35,7 +35,7 @@ def command() -> None:
 @json_option
 @pass_session
 def list_(session: Session, as_json: bool) -> None:
-    """List the workers that live, and those that are gone and still hold jobs."""
+    """List the workers that live, and those that are gone and still hold jobs; each as it was when it was last seen."""
     session.run(_list(session, as_json))
 
 
