@@ -16,7 +16,7 @@ ID        STATE      TASK            QUEUE    TRIES  WHEN    ERROR
 000000a3  leased     thumbnail.make  default      0
 000000a2  done       thumbnail.make  default      1  1m ago
 000000a1  dead       thumbnail.make  default      1  3m ago  connection refused
-000000a0  ready      email.send      email        0  3m ago
+000000a0  ready      email.send      email        0  4m ago
 """
 
 

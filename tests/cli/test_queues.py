@@ -18,7 +18,7 @@ LIST = """\
 QUEUE    READY  LATER  RUNNING  DEAD  OLDEST  WORKERS  STATE
 bulk         0      0        0     0                2  open
 default      1      0        1     1      2m        2  open
-email        2      1        0     0      2m        1  paused, opens in 7m: smt…
+email        2      1        0     0      2m        1  paused, opens in 8m: smt…
 """
 
 
@@ -51,7 +51,7 @@ def test_the_list_shows_every_queue_that_somebody_named(shop: Shop) -> None:
     assert (answer.code, answer.out, answer.err) == (0, LIST, "")
     assert max(map(len, answer.out.splitlines())) == 80
     wide = shop.cli("queues", "list", COLUMNS="120").out
-    assert wide.splitlines()[-1].endswith("paused, opens in 7m: smtp is down; limit 500 jobs")
+    assert wide.splitlines()[-1].endswith("paused, opens in 8m: smtp is down; limit 500 jobs")
 
 
 def test_the_list_as_json(shop: Shop) -> None:
