@@ -46,6 +46,13 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert [str(page.relative_to(ROOT)) for page in ROOT.glob("docs/**/*.md") if page.resolve() not in seen] == []
 
 
+def test_the_walk_through_the_code_names_every_module() -> None:
+    """Whoever meets a file in `src/redrive/` finds its place in how-it-works.md."""
+    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    modules = {path.name for path in (ROOT / "src" / "redrive").glob("*.py")} - {"__init__.py", "__main__.py"}
+    assert [name for name in sorted(modules) if f"`{name}`" not in page] == []
+
+
 def test_a_page_that_lies_is_found(tmp_path: Path) -> None:
     """The control: wrong output, a failing script, and a right one between them."""
     sandbox = Sandbox(tmp_path)
