@@ -262,6 +262,34 @@ def test_a_reader_that_leaves_is_no_trouble(folder: Path) -> None:
         assert (process.wait(30), said) == (141, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
+@pytest.mark.parametrize("words", ["jobs list", "jobs list --json", "--help", "doctor"])
+def test_output_that_cannot_be_written(store: Path, words: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run([*REDRIVE, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert (
+        ended.stderr
+        == "redrive: the output cannot be written: No space left on device; make room, or send it elsewhere\n"
+    )
+
+
+@pytest.mark.parametrize(("words", "code"), [("jobs list", 0), ("enqueue some.task -", 2), ("migrate", 0)])
+def test_streams_that_the_caller_has_closed(store: Path, words: str, code: int) -> None:
+    """Nothing is shown, and nothing is a fault of ours."""
+    command = f'"$0" -m redrive {words} <&- >&- 2>&-'
+    assert subprocess.run(["bash", "-c", command, sys.executable], check=False, timeout=30).returncode == code
+
+
+def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    command = 'cd "$1" && rmdir "$1" && "$0" -m redrive jobs list'
+    shell = ["bash", "-c", command, sys.executable, str(tmp_path / "gone")]
+    ended = subprocess.run(shell, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "redrive: the working directory is gone; change to one that is there\n"
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_following_goes_on_until_it_is_told_to_end(store: Path, number: int, code: int) -> None:
     """Each entry once, as it happens."""

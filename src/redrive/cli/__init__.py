@@ -1,5 +1,6 @@
 """The command line, one file per noun; a command is imported when it is typed."""
 
+import os
 import sys
 from types import FrameType
 
@@ -11,6 +12,7 @@ QUICK = (["--help"], ["-h"], ["--version"])
 
 def main() -> None:
     """Run what was typed, and end with its exit code."""
+    _open_what_is_closed()
     if sys.argv[1:] in QUICK and _answered(sys.argv[1]):
         return
     import signal
@@ -23,6 +25,13 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     root(prog_name="redrive")
+
+
+def _open_what_is_closed() -> None:
+    """Standard streams that our caller has closed lead nowhere; no file that is opened later may take their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 class Terminated(SystemExit):
@@ -43,6 +52,6 @@ def _answered(question: str) -> bool:
 
     try:
         print(f"redrive {redrive.__version__}" if question == "--version" else HELP, flush=True)
-    except BrokenPipeError:
+    except OSError:
         return False  # the whole program knows how to end then
     return True

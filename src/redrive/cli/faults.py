@@ -1,5 +1,6 @@
 """How a command ends: every fault is one sentence on stderr and an exit code; the traceback only with --debug."""
 
+import errno
 import os
 import sys
 import traceback
@@ -51,9 +52,24 @@ def _told(error: Exception, *, debug: bool) -> int:
         case RedriveError():
             say(said(error))
             return error.exit_code
+        case OSError() if (refused := _refused(error)) is not None:
+            _leave_quietly()
+            say(refused)
+            return EXIT_FAULT
     where = "the traceback is above" if debug else "run it again with --debug to see where"
     say(f"this is a fault in Redrive itself, {type(error).__name__}: {said(error)}; {where}, and report it")
     return EXIT_FAULT
+
+
+def _refused(error: OSError) -> str | None:
+    """What the machine does not let any command do."""
+    if error.filename is not None:
+        return None
+    if error.errno == errno.ENOENT:
+        return "the working directory is gone; change to one that is there"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        return f"the output cannot be written: {error.strerror}; make room, or send it elsewhere"
+    return None
 
 
 def _usage(error: click.ClickException) -> str:
