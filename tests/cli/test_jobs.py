@@ -293,7 +293,7 @@ def test_a_worker_has_met_it_and_did_not_know_its_task(shop: Shop) -> None:
 
     shop.do(met())
     shop.clock.advance(600)
-    assert "no worker has known its task sms.send since 10m ago; start one that does, else it is buried in 50m" in why(
+    assert "for 10m no worker has had a task sms.send that takes its payload; start one that has, else it is " in why(
         shop
     )
 

@@ -65,8 +65,8 @@ def _waiting(job: Job, record: Record, scene: Scene) -> Iterator[str]:
     if record.unknown_since is not None:
         end = record.unknown_since + scene.grace
         yield (
-            f"no worker has known its task {job.task} since {beside(record.unknown_since, scene.now)}; "
-            f"start one that does, else it is buried {beside(end, scene.now)}"
+            f"for {span(max(0, scene.now - record.unknown_since))} no worker has had a task {job.task} that takes its "
+            f"payload; start one that has, else it is buried {beside(end, scene.now)}"
         )
     served = list(_unserved(job, scene))
     yield from served
