@@ -183,8 +183,8 @@ _PHRASES: dict[str, Callable[[Fields], str]] = {
         f"worker {fields['worker']} stopped: {counted(fields['done'], 'job')} done, {fields['failed']} buried"
     ),
     "worker.stuck": lambda fields: (
-        f"worker {fields['worker']} has {counted(fields['stuck'], 'thread')} stuck in handlers over their deadline; "
-        f"the slots stay taken"
+        f"worker {fields['worker']} has {counted(fields['stuck'], 'thread')} stuck after the deadline of a handler; "
+        f"each keeps its slot"
     ),
     "worker.recycled": lambda fields: (
         f"worker {fields['worker']} ends with {counted(fields['stuck'], 'thread')} stuck; "

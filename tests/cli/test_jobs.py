@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from redrive.clock import SECOND
+from redrive.results import kept
 from redrive.store import Buried, Discarded, Done, Gate, Orphan, Released, Retried
 from redrive.testing.factories import a_failure, a_job, a_worker, added, claimed, settled
 from tests.cli.conftest import Cli, Shop
@@ -228,6 +229,18 @@ def test_a_finished_job_shows_its_result(shop: Shop) -> None:
     assert "attempts  done on attempt 1 in 1.2s" in page
     [json] = shop.cli("jobs", "show", "a2", "--json").json
     assert (json["state"], json["result"], json["duration"]) == ("done", {"width": 200}, 1.2)
+
+
+def test_a_result_that_was_not_kept_is_a_sentence(shop: Shop) -> None:
+    async def finish() -> None:
+        await added(shop.store, id=IDS[0])
+        [job] = await claimed(shop.store)
+        result, _ = kept("x" * 100_000)
+        await settled(shop.store, Done(job=job, result=result, duration=SECOND))
+
+    shop.do(finish())
+    page = shop.cli("jobs", "show", "a0", COLUMNS="160").out
+    assert "  result    not kept: the result has 100,002 bytes, over the limit of 65,536; store it elsewhere" in page
 
 
 def test_a_large_payload_is_folded_and_cut(shop: Shop) -> None:

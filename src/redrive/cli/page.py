@@ -12,6 +12,7 @@ from redrive.job import Job, State, decode_headers
 from redrive.letter import Failure
 from redrive.limits import attempts_of
 from redrive.redact import printable, redact, redact_text
+from redrive.results import NOT_KEPT
 from redrive.store import Finished, Record
 
 NAMES = 10
@@ -34,7 +35,7 @@ def show_page(record: Record, reasons: Sequence[str], now: int) -> None:
     if record.job:
         _value("payload", json_in(record.job.payload))
     elif record.finished and record.finished.result is not None:
-        _value("result", json_in(record.finished.result))
+        _result(json_in(record.finished.result))
     _failures(record.failures, now)
 
 
@@ -89,6 +90,14 @@ def _of_finished(row: Finished | None, now: int) -> Iterator[tuple[str, str]]:
         yield "key", row.key
 
 
+def _result(value: Any) -> None:
+    """What was returned, or why that was not kept."""
+    if isinstance(value, dict) and value.keys() == {NOT_KEPT}:
+        _field("result", f"not kept: {value[NOT_KEPT]}")
+    else:
+        _value("result", value)
+
+
 def _value(name: str, value: Any) -> None:
     """A JSON value, on one line if it fits."""
     shown = redact(value)
@@ -108,7 +117,8 @@ def _failures(failures: Sequence[Failure], now: int) -> None:
     if not failures:
         return
     show()
-    show(f"  {counted(len(failures), 'failure')}, the last one at the end", bold=True)
+    several = ", the last one at the end" if len(failures) > 1 else ""
+    show(f"  {counted(len(failures), 'failure')}{several}", bold=True)
     for failure in failures:
         epoch = f" of epoch {failure.epoch}" if failure.epoch > 1 else ""
         said = f"{_last_name(failure.type)}: {failure.message}" if failure.message else _last_name(failure.type)
