@@ -34,6 +34,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def test_what_shows_a_claim_is_there() -> None:
+    """Every file or folder of tests that a page names."""
+    named = {path for page in PAGES for path in re.findall(r"tests/[\w/.]*\w", page.read_text(encoding="utf-8"))}
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
 def test_every_page_is_reached_from_the_readme() -> None:
     """A page that nobody links to is not there."""
     seen, waiting = set(), [ROOT / "README.md"]
