@@ -199,3 +199,12 @@ def test_the_script_asks_for_commands_and_their_verbs(folder: Path) -> None:
 
 def test_no_shell_but_these(cli: Cli) -> None:
     assert cli("completions", "tcsh").code == 2
+
+
+def test_windows_is_refused_in_one_sentence() -> None:
+    """When it is imported, before anything of it runs."""
+    script = "import sys; sys.platform = 'win32'; import redrive.cli"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()[-1]
+    assert last == "ImportError: Redrive runs on Linux and macOS; on Windows, run it inside WSL"
