@@ -249,7 +249,7 @@ class Client:
             )
         return record
 
-    def outcome(self, id: str, record: Record) -> Any:
+    def outcome(self, id: str, record: Record, advice: str = "wait for it with wait(timeout=…)") -> Any:
         """The result in a record, or why there is none."""
         if record.finished is not None:
             return results.opened(record.finished.result, id[-8:])
@@ -258,7 +258,7 @@ class Client:
             why = f"{last.type}: {last.message}" if last else (record.end_reason or "no reason was given")
             raise JobFailed(f"job {id[-8:]} is {record.job.state}: {why}; see `redrive jobs show {id[-8:]}`")
         state = record.job.state if record.job else "unknown"
-        raise NotReady(f"job {id[-8:]} is {state} and has no result yet; wait for it with wait(timeout=…)")
+        raise NotReady(f"job {id[-8:]} is {state} and has no result yet; {advice}")
 
     async def await_outcome(self, id: str, timeout: Duration | None) -> Any:
         """Look until the job has ended; each look rests a little longer, up to a quarter of a second."""
@@ -266,7 +266,9 @@ class Client:
         until = None if timeout is None else time.monotonic() + micros(timeout) / SECOND
         while True:
             try:
-                return self.outcome(id, await self.record(id))
+                return self.outcome(
+                    id, await self.record(id), "its time to wait is over; does a worker serve its queue?"
+                )
             except NotReady:
                 if until is not None and time.monotonic() >= until:
                     raise

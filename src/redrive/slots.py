@@ -197,5 +197,9 @@ def queue_caps(queues: Sequence[str] | Mapping[str, int | None] | None) -> dict[
     if isinstance(queues, str):
         raise UsageError(f"queues={queues!r} is one text; write queues=[{queues!r}]")
     if queues is None or isinstance(queues, Mapping):
-        return dict(queues) if queues else None
+        return {name: _cap(name, given) for name, given in (queues or {}).items()} or None
     return dict.fromkeys(queues) or None
+
+
+def _cap(queue: str, given: int | None) -> int | None:
+    return None if given is None else slot_count(f"queues {queue}", given, given)

@@ -182,7 +182,9 @@ async def test_a_cancelled_run_gives_back_what_it_has(make_app: MakeApp) -> None
     assert await state(app, job) == State.READY
 
 
-@pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"threads": -1}, {"concurrency": True}, {"queues": "email"}])
+@pytest.mark.parametrize(
+    "wrong", [{"concurrency": 0}, {"threads": -1}, {"concurrency": True}, {"queues": "email"}, {"queues": {"a": "x"}}]
+)
 async def test_wrong_arguments_are_refused(app: Redrive, wrong: dict[str, Any]) -> None:
     """In one sentence."""
     with pytest.raises(UsageError):

@@ -94,7 +94,7 @@ async def test_before_the_end_there_is_none(app: Redrive) -> None:
     job = await work.aenqueue()
     with pytest.raises(NotReady, match="is ready and has no result yet"):
         await job.aresult()
-    with pytest.raises(NotReady):
+    with pytest.raises(NotReady, match=r"is ready and has no result yet; its time to wait is over"):
         await job.await_(0.02)
 
 
