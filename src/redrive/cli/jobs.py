@@ -41,7 +41,14 @@ def command() -> None:
 
 
 @command.command("list", cls=Verb)
-@click.option("--state", "states", multiple=True, type=click.Choice([state.value for state in State]), help="Of these.")
+@click.option(
+    "--state",
+    "states",
+    metavar="STATE",
+    multiple=True,
+    type=click.Choice([state.value for state in State]),
+    help="In this state: scheduled, ready, leased, done, dead or discarded; may be given more than once.",
+)
 @click.option("--queue", metavar="NAME", help="Of this queue.")
 @click.option("--task", metavar="NAME", help="Of this task.")
 @click.option("--limit", metavar="N", type=at_least(1), default=50, show_default=True, help="At most so many.")
