@@ -82,6 +82,18 @@ async def test_more_reads_than_readers_are_all_answered(store: SqliteStore) -> N
     assert [record and record.job and record.job.id for record in records] == [job.id for job in jobs]
 
 
+async def test_one_read_after_the_other_needs_one_thread(store: SqliteStore) -> None:
+    """A second one, with a connection of its own, is for reads at the same time."""
+    before = _readers()
+    for _ in range(1_000):
+        await store.jobs.gates()
+    assert _readers() - before <= 1
+
+
+def _readers() -> int:
+    return sum(thread.name == "redrive-reader" for thread in threading.enumerate())
+
+
 async def test_a_reader_cannot_write(store: SqliteStore) -> None:
     """Not even by mistake."""
     with pytest.raises(Exception, match="readonly"):

@@ -69,12 +69,13 @@ class Readers:
 
     def _run(self, seat: "_Seat") -> None:
         while (call := self._inbox.get()) is not None:
-            if call.begin():
+            if begun := call.begin():
                 with seat.using:
                     self._read(seat, call)
-                deliver([call])
-            with self._starting:
+            with self._starting:  # before the answer, so that who asks again at once finds this thread free
                 self._busy -= 1
+            if begun:
+                deliver([call])
         with seat.using:
             seat.close()
 
