@@ -1,8 +1,21 @@
 """What tests ask about processes that they have started."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+
+
+@contextmanager
+def hangups(handling: signal.Handlers) -> Iterator[None]:
+    """A process started in here begins so, whether or not these tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, handling)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def alive(pid: int) -> bool:

@@ -34,7 +34,7 @@ EVENTS = {
     "worker.started": Kind("a worker is ready to claim", "worker store_url durable queues slots tasks pid"),
     "worker.draining": Kind("a worker claims nothing more and finishes what it has", "worker running"),
     "worker.stopped": Kind("a worker has left", "worker done failed"),
-    "worker.stuck": Kind("a handler outlived its deadline in a thread and keeps its slot", "worker stuck slots"),
+    "worker.stuck": Kind("a handler outlived its deadline and keeps its slot", "worker stuck slots"),
     "worker.recycled": Kind("a worker ends because half its slots are stuck", "worker stuck"),
     "worker.fault": Kind("something in the worker itself went wrong; it goes on", "worker error"),
     "worker.lost": Kind("another worker of this host is gone; its jobs were taken over", "worker cause jobs"),

@@ -183,11 +183,11 @@ _PHRASES: dict[str, Callable[[Fields], str]] = {
         f"worker {fields['worker']} stopped: {counted(fields['done'], 'job')} done, {fields['failed']} buried"
     ),
     "worker.stuck": lambda fields: (
-        f"worker {fields['worker']} has {counted(fields['stuck'], 'thread')} stuck after the deadline of a handler; "
-        f"each keeps its slot"
+        f"worker {fields['worker']} has {fields['stuck']} of {counted(fields['slots'], 'slot')} taken by handlers that "
+        f"are stuck beyond their deadline"
     ),
     "worker.recycled": lambda fields: (
-        f"worker {fields['worker']} ends with {counted(fields['stuck'], 'thread')} stuck; "
+        f"worker {fields['worker']} ends with {counted(fields['stuck'], 'handler')} stuck; "
         f"a supervisor would start a new one"
     ),
     "worker.fault": lambda fields: f"worker {fields['worker']} has a fault and goes on: {fields['error']}",

@@ -283,7 +283,7 @@ class _Supervisor:
 
 @contextmanager
 def _signals(told: Callable[[int], None]) -> Iterator[None]:
-    stopping = [number for number in _STOPPING if not (number == signal.SIGHUP and _ignored(number))]  # nohup
+    stopping = [number for number in _STOPPING if not ignored_hangup(number)]
     handlers = {number: signal.signal(number, lambda number, frame: told(number)) for number in stopping}
     handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
     try:
@@ -293,8 +293,9 @@ def _signals(told: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _ignored(number: int) -> bool:
-    return signal.getsignal(number) is signal.SIG_IGN
+def ignored_hangup(number: int) -> bool:
+    """Whether this is the end of a terminal that we are to outlive, as `nohup` asks."""
+    return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
 
 
 @contextmanager

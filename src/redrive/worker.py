@@ -66,6 +66,8 @@ class Worker:
         self.failed = 0
         self.idle: Callable[[int | None], Awaitable[bool]] = _ends
         """Asked in a burst when nothing is left to do now, with when the next job is due: whether it is over."""
+        self.claims = False
+        """Whether it has begun, so that it must drain before it can leave."""
         self.watched = True
         """Whether a loop that does not answer ends the process; not in tests, where a debugger may hold it."""
         self._queues = queue_caps(settings.queues if queues is None else queues)
@@ -77,6 +79,7 @@ class Worker:
         self._bell = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
+        self._drains = False
         self._recycling = False
         self._outage = Outage(app.events)
         self._leave_by: float | None = None
@@ -147,6 +150,7 @@ class Worker:
         self._watch(settings.watchdog)
         self._stack.push_async_callback(_ended, asyncio.create_task(self._listen()))
         self._pump = asyncio.create_task(self._work())
+        self.claims = True  # first: who reads that it has started may tell it to drain
         self._announce_start()
         if self._draining:
             self._begin_drain()
@@ -320,6 +324,9 @@ class Worker:
 
     def _begin_drain(self) -> None:
         assert self._loop is not None
+        if self._drains:
+            return
+        self._drains = True
         self._bell.set()
         self.app.events.emit("worker.draining", worker=self.id, running=len(self._hands.running))
         self._timers.append(self._loop.call_later(self.app.config.worker.grace / SECOND, self._hurry))

@@ -129,7 +129,7 @@ import os
 import threading
 from pathlib import Path
 
-from redrive import Redrive
+from redrive import Redrive, Retry
 
 app = Redrive()
 
@@ -161,4 +161,9 @@ async def block(started: str) -> None:
 @app.task(name="stick", timeout="100ms")
 def stick() -> None:
     threading.Event().wait(60)
+
+
+@app.task(name="elsewhere", timeout="100ms", retry=Retry(1))
+async def elsewhere() -> None:
+    await asyncio.to_thread(threading.Event().wait, 60)
 """

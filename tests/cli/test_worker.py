@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.processes import hangups
 from tests.waiting import until
 
 BURST = ("worker", "tasks", "--burst")
@@ -38,7 +39,7 @@ def test_a_burst_runs_all_there_is(cli: Cli, folder: Path, module: Path) -> None
     answer = cli(*BURST)
     assert (answer.code, answer.out) == (0, "")
     started = answer.err.splitlines()[0]
-    assert f"30 slots, 5 tasks, every queue, on sqlite:///{folder}/redrive.db; accepted jobs survive" in started
+    assert f"30 slots, 6 tasks, every queue, on sqlite:///{folder}/redrive.db; accepted jobs survive" in started
     assert f"(pid {os.getpid()})" in started
     assert answer.err.count(" echo done on attempt 1 in ") == 3
     assert " stopped: 3 jobs done, 0 buried" in answer.err
@@ -58,9 +59,9 @@ def test_the_log_can_be_quieter(cli: Cli, module: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["-c", "5", "--threads", "2"], "9 slots, 5 tasks, every queue"),
-        (["-q", "email=8", "-q", "default=2"], "5 tasks, email, default"),
-        (["--queue", "email"], "5 tasks, email"),
+        (["-c", "5", "--threads", "2"], "9 slots, 6 tasks, every queue"),
+        (["-q", "email=8", "-q", "default=2"], "6 tasks, email, default"),
+        (["--queue", "email"], "6 tasks, email"),
     ],
 )
 def test_slots_and_queues_are_options(cli: Cli, module: Path, options: list[str], sentence: str) -> None:
@@ -164,14 +165,15 @@ def test_an_app_that_names_its_store_is_asked_for_it(cli: Cli, folder: Path) -> 
 class Running:
     """A worker in a process of its own, and what it has said so far."""
 
-    def __init__(self, folder: Path, words: list[str], environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, words: list[str], environment: dict[str, str], *, nohup: bool) -> None:
         self._log = (folder / "worker.log").open("w+", encoding="utf-8")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "redrive", *words],
-            stdout=self._log,
-            stderr=self._log,
-            env={**os.environ, **environment},
-        )
+        with hangups(signal.SIG_IGN if nohup else signal.SIG_DFL):
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "redrive", *words],
+                stdout=self._log,
+                stderr=self._log,
+                env={**os.environ, **environment},
+            )
 
     @property
     def log(self) -> str:
@@ -207,8 +209,8 @@ def start(folder: Path, module: Path) -> Iterator[Start]:
     """Start `redrive` with these words; it is ended with the test."""
     running: list[Running] = []
 
-    def begin(*words: str, **environment: str) -> Running:
-        running.append(Running(folder, list(words), environment))
+    def begin(*words: str, nohup: bool = False, **environment: str) -> Running:
+        running.append(Running(folder, list(words), environment, nohup=nohup))
         return running[-1]
 
     yield begin
@@ -234,6 +236,16 @@ def test_a_signal_lets_running_jobs_finish(cli: Cli, start: Start, folder: Path,
     (folder / "go").touch()
     assert worker.code() == 0
     assert state(cli, id)["state"] == "done"
+
+
+def test_under_nohup_a_closed_terminal_stops_nothing(start: Start) -> None:
+    """Who has it ignored before the start wants the worker to live on."""
+    worker = start("worker", "tasks:app", nohup=True)
+    worker.says(" started (pid ")
+    worker.tell(signal.SIGHUP)
+    worker.tell(signal.SIGTERM)
+    assert worker.code() == 0
+    assert "drains" in worker.log
 
 
 def test_what_outlasts_the_grace_is_given_back(cli: Cli, start: Start, folder: Path) -> None:
@@ -291,6 +303,15 @@ def test_a_worker_that_recycles_says_that_nobody_restarts_it(cli: Cli, start: St
     assert (
         "redrive: the worker asks to be replaced (exit code 75) and nobody restarts it; use --processes" in worker.log
     )
+
+
+def test_a_thread_that_a_handler_left_on_the_loop_does_not_keep_the_process(cli: Cli, start: Start) -> None:
+    """The worker has left in peace; asyncio alone would wait for the thread for ever."""
+    add(cli, "elsewhere")
+    worker = start("worker", "tasks", "--burst")
+    assert worker.code() == 0
+    assert "stopped: 0 jobs done, 1 buried" in worker.log
+    assert "leaves handlers behind that do not end" in worker.log
 
 
 def test_child_processes_use_the_store_that_the_flags_name(cli: Cli, start: Start, folder: Path) -> None:

@@ -7,14 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from redrive.supervisor import EXIT_RECYCLE, SUPERVISED, supervised_beat
-from tests.processes import alive
+from tests.processes import alive, hangups
 from tests.waiting import until
 
 PROGRAM = Path(__file__).parent / "programs" / "supervising.py"
@@ -65,7 +64,8 @@ def running(tmp_path: Path) -> Iterator[Any]:
     started: list[Supervised] = []
 
     def run(*behaviours: str, **options: Any) -> Supervised:
-        supervised = Supervised(tmp_path, *behaviours, **options)
+        with hangups(signal.SIG_DFL):
+            supervised = Supervised(tmp_path, *behaviours, **options)
         started.append(supervised)
         return supervised
 
@@ -220,7 +220,7 @@ def test_workers_die_with_a_killed_supervisor(running: Any, behaviour: str) -> N
 
 def test_under_nohup_a_closed_terminal_stops_nothing(tmp_path: Path) -> None:
     """Who ignores the signal before the start wants it ignored."""
-    with hangups_ignored():
+    with hangups(signal.SIG_IGN):
         supervised = Supervised(tmp_path, "work")
     try:
         (pid,) = supervised.working(1)
@@ -243,12 +243,3 @@ def passed(seconds: float) -> None:
     """That much time goes by."""
     end = time.monotonic() + seconds
     until(lambda: time.monotonic() > end)
-
-
-@contextmanager
-def hangups_ignored() -> Iterator[None]:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)

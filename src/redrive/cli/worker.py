@@ -18,12 +18,11 @@ from redrive.cli.session import URL, Session
 from redrive.cli.times import span
 from redrive.clock import SECOND
 from redrive.logs import log_event, start_logging
-from redrive.supervisor import EXIT_RECYCLE, SUPERVISED, supervise
+from redrive.supervisor import EXIT_RECYCLE, SUPERVISED, ignored_hangup, supervise
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
     from redrive.config import Config
-    from redrive.events import Event
     from redrive.worker import Worker
 
 MARGIN = 5.0
@@ -101,10 +100,7 @@ def _work(app: "Redrive", config: "Config", *, burst: bool) -> int:
     worker = app.worker(settings.queues, concurrency=settings.concurrency, threads=settings.threads, burst=burst)
     told = Told(worker, settings.grace, alone=alone)
     with told.listening():
-        code = asyncio.run(told.run())
-    if code == EXIT_RECYCLE and alone:
-        say(f"the worker asks to be replaced (exit code {code}) and nobody restarts it; use --processes, or a service")
-    return code
+        return asyncio.run(told.run())
 
 
 class Told:
@@ -113,28 +109,40 @@ class Told:
     def __init__(self, worker: "Worker", grace: int, *, alone: bool) -> None:
         self._worker = worker
         self._grace = grace
+        self._alone = alone
         self._explains = alone and sys.stderr.isatty()
         self._task: asyncio.Task[int] | None = None
         self._first = 0
         self._forced = 0
-        self._claims = False
         self._timers: list[threading.Timer] = []
-        worker.app.events.subscribe(self._started, "worker.started")
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Handlers of Python's own: they also run while a handler of the user blocks the loop."""
-        before = {number: signal.signal(number, self._hear) for number in SIGNALS}
+        heard = [number for number in SIGNALS if not ignored_hangup(number)]
+        before = {number: signal.signal(number, self._hear) for number in heard}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-            for timer in self._timers:
-                timer.cancel()
+            self._calm()
+
+    def _calm(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
 
     async def run(self) -> int:
-        """Run the worker to its exit code."""
+        """Run the worker to its exit code; what its handlers left on this loop or in its threads keeps nobody."""
+        code = await self._code()
+        self._calm()
+        self._end_after(LAST_WORDS, code, "leaves handlers behind that do not end")
+        if code == EXIT_RECYCLE and self._alone:
+            why = f"the worker asks to be replaced (exit code {code}) and nobody restarts it"
+            say(f"{why}; use --processes, or a service")
+        return code
+
+    async def _code(self) -> int:
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._worker.run())
         try:
@@ -147,9 +155,6 @@ class Told:
             return 128 + self._forced
         return 0 if self._first else code
 
-    def _started(self, event: "Event") -> None:
-        self._claims = True
-
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if self._first:
             self._leave(number)
@@ -160,8 +165,9 @@ class Told:
         self._first = number
         if self._task is None:
             sys.exit(128 + number)
-        self._end_after(self._grace / SECOND + MARGIN, number, "did not end within its grace of")
-        if self._claims:
+        why = f"did not end within its grace of {span(self._grace)}; its jobs are left to other workers"
+        self._end_after(self._grace / SECOND + MARGIN, 128 + number, why)
+        if self._worker.claims:
             self._worker.drain()
             self._loop.call_soon_threadsafe(self._explain, number)
         else:
@@ -173,20 +179,20 @@ class Told:
 
     def _leave(self, number: int) -> None:
         self._forced = self._forced or number
-        self._end_after(LAST_WORDS, number, "did not leave at once; its grace was")
-        if self._claims:
+        why = f"did not leave at once; its grace was {span(self._grace)}; its jobs are left to other workers"
+        self._end_after(LAST_WORDS, 128 + number, why)
+        if self._worker.claims:
             self._worker.stop_now()
 
-    def _end_after(self, seconds: float, number: int, why: str) -> None:
+    def _end_after(self, seconds: float, code: int, why: str) -> None:
         """Whatever a handler does to the loop: what it holds is taken over by others."""
-        timer = threading.Timer(seconds, self._end, (number, why))
+        timer = threading.Timer(seconds, self._end, (code, why))
         timer.daemon = True
         timer.start()
         self._timers.append(timer)
 
-    def _end(self, number: int, why: str) -> None:
-        text = f"redrive: worker {self._worker.id} {why} {span(self._grace)}; its jobs are left to other workers\n"
+    def _end(self, code: int, why: str) -> None:
         try:
-            os.write(2, text.encode())
+            os.write(2, f"redrive: worker {self._worker.id} {why}\n".encode())
         finally:
-            os._exit(128 + number)
+            os._exit(code)
