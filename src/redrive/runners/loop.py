@@ -8,6 +8,7 @@ from typing import Any
 
 from redrive.errors import Signal
 from redrive.outcome import Failed, Interrupted, Outcome, Succeeded
+from redrive.runners import forks
 from redrive.runners.deadlines import Deadlines, Opened, deadlines, interrupted, too_long
 
 Call = Callable[[], Awaitable[object]]
@@ -71,10 +72,13 @@ class _Run:
         self.task = _task(self._contained(call), loop=self.loop, name=NAME)
 
     async def _contained(self, call: Call) -> None:
+        began_in = forks.generation
         try:
             self.outcome = Succeeded(await call())
         except BaseException as error:  # noqa: BLE001 - SystemExit and its like must not reach the loop
             self.outcome = Failed(error)
+        if began_in != forks.generation:
+            forks.end_fork(self.outcome)
         self._wake()
 
     def expire(self, limit: float) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from redrive.outcome import Failed, Outcome, Succeeded
+from redrive.runners import forks
 from redrive.runners.deadlines import Opened, deadlines, interrupted, too_long
 
 
@@ -58,7 +59,10 @@ class ThreadRunner:
 
     def _serve(self) -> None:
         while (run := self._waiting.get()) is not None:
+            began_in = forks.generation
             outcome = run.outcome()
+            if began_in != forks.generation:
+                forks.end_fork(outcome)
             self._finished.append((run, outcome))
             if not self._flushing:
                 self._flushing = True
