@@ -83,6 +83,7 @@ class Keeper:
         with asyncio.Runner() as runner:
             while not self._stopped.is_set():
                 runner.run(self._guarded_tick())
+                self._worker.looked()
                 self._stopped.wait(tick)
 
     async def _guarded_tick(self) -> None:

@@ -80,6 +80,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
         self._drains = False
+        self._looked = False
         self._recycling = False
         self._outage = Outage(app.events)
         self._leave_by: float | None = None
@@ -234,7 +235,7 @@ class Worker:
                 return
         if self._settler.pressed:
             return
-        if self.burst and want is not None and not turn.jobs and not self._hands.held:
+        if self.burst and self._looked and want is not None and not turn.jobs and not self._hands.held:
             if await self.idle(turn.next_due):
                 self.drain()
             return
@@ -358,6 +359,12 @@ class Worker:
     def announce(self, settlement: AnySettlement) -> None:
         """Tell what became of a job that was taken over."""
         self._soon(announce, self.app.events, settlement, self.app.clock.now())
+
+    def looked(self) -> None:
+        """The keeper has looked once for jobs of workers that are gone: a burst may end now."""
+        if not self._looked:
+            self._looked = True
+            self._soon(self._bell.set)
 
     def held(self) -> list[Job]:
         """The jobs whose leases are ours."""

@@ -145,6 +145,20 @@ async def test_an_ended_lease_is_reaped_and_told(app: Redrive, told: Recorder, c
     assert released.fields["why"] == "lease ended: gone"
 
 
+async def test_a_burst_takes_over_before_it_ends(app: Redrive, clock: ManualClock) -> None:
+    """What another worker left behind is something to do, although nothing was ready when the burst began."""
+
+    @app.task
+    async def work() -> None:
+        """Is done at once."""
+
+    job = await work.aenqueue()
+    await app.store.jobs.claim(Want(worker="gone", limit=1, lease=30 * SECOND))
+    clock.advance(31)
+    assert await app.worker(burst=True).run() == 0
+    assert await state(app, job) == State.DONE
+
+
 async def test_a_job_that_is_lost_again_and_again_ends(app: Redrive, told: Recorder, clock: ManualClock) -> None:
     """So many suspect runs cost nothing, then each loss is an attempt, then it is buried as lost."""
     job = await app.aenqueue("elsewhere")
