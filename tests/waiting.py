@@ -3,7 +3,8 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
@@ -37,6 +38,15 @@ async def auntil(condition: Callable[[], Any], seconds: float = 10) -> Any:
             raise AssertionError(_late(condition, seconds, answer))
         await asyncio.sleep(STEP)  # sleep: between two looks at a condition
     return answer
+
+
+@contextmanager
+def set_in_the_end(event: asyncio.Event) -> Iterator[None]:
+    """What waits for it and ignores its cancellation ends also when the test fails, or all others would wait for it."""
+    try:
+        yield
+    finally:
+        event.set()
 
 
 async def _value(given: Awaitable[T] | T) -> T:

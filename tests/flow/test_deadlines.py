@@ -13,7 +13,7 @@ from redrive.events import Recorder
 from redrive.supervisor import EXIT_RECYCLE
 from tests.flow.conftest import MakeApp
 from tests.flow.seen import letter, names
-from tests.waiting import auntil
+from tests.waiting import auntil, set_in_the_end
 
 pytestmark = pytest.mark.anyio
 
@@ -107,10 +107,10 @@ async def test_a_handler_that_ignores_its_end_keeps_a_slot_of_the_loop(
 
     job = await stubborn.aenqueue()
     async with app.worker(concurrency=3) as worker:
-        await auntil(lambda: "job.buried" in names(told))
-        assert (await letter(app, job)).reason == "timeout"
-        await auntil(lambda: worker._slots.free("loop") == 2)
-        release.set()
+        with set_in_the_end(release):
+            await auntil(lambda: "job.buried" in names(told))
+            assert (await letter(app, job)).reason == "timeout"
+            await auntil(lambda: worker._slots.free("loop") == 2)
         await auntil(lambda: worker._slots.free("loop") == 3)
 
 

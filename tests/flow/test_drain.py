@@ -12,7 +12,7 @@ from redrive.events import Recorder
 from redrive.job import State
 from tests.flow.conftest import MakeApp
 from tests.flow.seen import journal, live, names, state
-from tests.waiting import auntil
+from tests.waiting import auntil, set_in_the_end
 
 pytestmark = pytest.mark.anyio
 
@@ -84,23 +84,22 @@ async def test_a_second_word_leaves_at_once(app: Redrive) -> None:
                 continue
 
     job = await stubborn.aenqueue()
-    async with asyncio.timeout(10):
-        async with app.worker() as worker:
+    with set_in_the_end(release):
+        async with asyncio.timeout(20), app.worker() as worker:
             await started.wait()
             worker.drain()
             worker.stop_now()
-    assert await state(app, job) == State.READY
-    assert [entry.text for entry in await app.store.journal.events(job=job.id)] == [
-        "its worker left while it ran",
-    ]
-    release.set()
+        assert await state(app, job) == State.READY
+        assert [entry.text for entry in await app.store.journal.events(job=job.id)] == [
+            "its worker left while it ran",
+        ]
 
 
 async def test_a_drain_ordered_through_the_store_is_obeyed(app: Redrive) -> None:
     """By the next heartbeat."""
     async with app.worker() as worker:
         assert await app.store.workers.tell(worker.id, "drain", "alice")
-        await asyncio.wait_for(asyncio.wait({worker._pump}), 10)
+        await asyncio.wait_for(asyncio.wait({worker._pump}), 20)
 
 
 async def test_the_row_says_what_it_does(app: Redrive) -> None:
@@ -159,7 +158,7 @@ async def test_told_to_leave_before_it_began(app: Redrive) -> None:
     job = await work.aenqueue()
     worker = app.worker()
     worker.drain()
-    await asyncio.wait_for(worker.run(), 10)
+    await asyncio.wait_for(worker.run(), 20)
     assert await state(app, job) == State.READY
 
 

@@ -10,7 +10,7 @@ from redrive.errors import Snooze
 from redrive.outcome import Failed, Interrupted, Outcome, Succeeded
 from redrive.runners.deadlines import Expiring, deadlines
 from redrive.runners.loop import run_on_loop
-from tests.waiting import auntil
+from tests.waiting import auntil, set_in_the_end
 
 pytestmark = pytest.mark.anyio
 
@@ -146,11 +146,11 @@ async def test_a_handler_that_ignores_its_end_is_listed_and_left() -> None:
             except asyncio.CancelledError:
                 continue
 
-    outcome = await run_on_loop(stubborn, 0.02, patience=0.02, listed=listed)
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, TimeoutError)
-    assert len(listed) == 1
-    over.set()
+    with set_in_the_end(over):
+        outcome = await run_on_loop(stubborn, 0.02, patience=0.02, listed=listed)
+        assert isinstance(outcome, Failed)
+        assert isinstance(outcome.error, TimeoutError)
+        assert len(listed) == 1
     await auntil(lambda: not listed)
 
 
