@@ -61,7 +61,8 @@ class MemoryStore:
                 hint.waiters.append(waiter)
         try:
             if waiter in hint.waiters:
-                await asyncio.wait_for(woken.wait(), timeout)
+                async with asyncio.timeout(timeout):  # `wait_for` of Python 3.11 loses a cancellation that meets a hint
+                    await woken.wait()
         except TimeoutError:
             pass  # what counts is whether a hint was given, even in the last moment
         finally:

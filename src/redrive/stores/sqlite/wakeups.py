@@ -39,7 +39,8 @@ class Ear:
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._file, woken.set)
         try:
-            await asyncio.wait_for(woken.wait(), timeout)
+            async with asyncio.timeout(timeout):  # `wait_for` of Python 3.11 loses a cancellation that meets a hint
+                await woken.wait()
         except TimeoutError:
             return False
         finally:
