@@ -297,10 +297,10 @@ class Worker:
         """Handlers that outlived their deadline keep their slots; when they have half of a kind, the process goes."""
         for kind, stuck in (("thread", self._threads.stuck), ("loop", len(self._bench.left))):
             size = self._sizes[kind]
-            if stuck > self._slots.stuck[kind]:
+            if stuck > self._slots.stuck[kind] and self._leave_by is None:
                 self.app.events.emit("worker.stuck", worker=self.id, stuck=stuck, slots=size)
             self._slots.stuck[kind] = stuck
-            if stuck and stuck * 2 >= size and not self._recycling:
+            if stuck and stuck * 2 >= size and not self._draining:
                 self._recycling = True
                 self.app.events.emit("worker.recycled", worker=self.id, stuck=stuck)
                 self.drain()

@@ -70,6 +70,27 @@ async def test_what_does_not_finish_is_given_back_and_spends_nothing(make_app: M
     assert await journal(app, job) == ["job.released"]
 
 
+async def test_a_drained_worker_does_not_ask_to_be_replaced(make_app: MakeApp) -> None:
+    """Although a thread that ignores its end has taken all of its slots: who drained it wants none."""
+    app, told = make_app(worker={"grace": 50_000}), Recorder()
+    app.subscribe(told)
+    started, release = threading.Event(), threading.Event()
+
+    @app.task
+    def long() -> None:
+        started.set()
+        release.wait(10)
+
+    await long.aenqueue()
+    worker = app.worker(threads=1)
+    running = asyncio.create_task(worker.run())
+    await auntil(started.is_set)
+    worker.drain()
+    assert await running == 0
+    release.set()
+    assert {"worker.stuck", "worker.recycled"}.isdisjoint(names(told))
+
+
 async def test_a_second_word_leaves_at_once(app: Redrive) -> None:
     """Even beside a handler that will not end: it is given back over its head."""
     started, release = asyncio.Event(), asyncio.Event()
