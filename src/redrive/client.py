@@ -7,8 +7,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import msgspec
-
 from redrive import job as jobs
 from redrive import results
 from redrive.clock import SECOND, Duration, micros, moment, spoken
@@ -133,8 +131,7 @@ class Client:
         if task is None:
             return None
         if task.name not in self._limits:
-            limits = msgspec.structs.replace(task.policy.limits(), timeout=task.options.timeout)
-            self._limits[task.name] = encode_limits(limits)
+            self._limits[task.name] = encode_limits(task.limits)
         return self._limits[task.name]
 
     def now(self) -> int:

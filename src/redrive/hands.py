@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from redrive.attempt import Waited
 from redrive.bench import Bench, Underway
+from redrive.errors import ConfigError
 from redrive.job import Job
 from redrive.store import AnySettlement, Released
 from redrive.straight import straight
@@ -29,6 +30,7 @@ class Hands:
 
     def begin(self, job: Job) -> None:
         """Start an attempt."""
+        job = self._completed(job)
         earlier = self.running.get(job.id)
         if earlier is not None:
             self._overtaken(earlier, job.id)
@@ -37,6 +39,13 @@ class Hands:
         underway = straight(self._bench, job, self._ended) or Waited(self._bench, job, self._ended)
         self.running[job.id] = underway
         underway.begin()
+
+    def _completed(self, job: Job) -> Job:
+        task = self._bench.app.registry.get(job.task)
+        try:
+            return job if task is None else task.completed(job)
+        except ConfigError:  # its policy is looked for again when it has failed, and said there
+            return job
 
     def _overtaken(self, earlier: Underway, id: str) -> None:
         """Its lease was lost, and has come back to this very worker before it has ended."""

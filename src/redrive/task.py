@@ -8,8 +8,11 @@ from functools import cached_property, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
+import msgspec
+
 from redrive.errors import BadArguments, UsageError
 from redrive.job import Job, decode
+from redrive.limits import Limits, encode_limits, limits_of
 from redrive.options import Options
 
 if TYPE_CHECKING:
@@ -65,6 +68,19 @@ class Task(Generic[P, R]):
     def policy(self) -> "Retry":
         """The retry policy of this task."""
         return self.app.policy_named(self.options.retry)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What a job of this task carries when nothing else was asked for."""
+        return msgspec.structs.replace(self.policy.limits(), timeout=self.options.timeout)
+
+    def completed(self, job: Job) -> Job:
+        """A job that was made where this task is not known, with what it would carry if it were."""
+        own = limits_of(job.policy)
+        if own.crash_limit is not None:
+            return job
+        asked = {name: value for name, value in msgspec.structs.asdict(own).items() if value is not None}
+        return msgspec.structs.replace(job, policy=encode_limits(msgspec.structs.replace(self.limits, **asked)))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Enqueued":
         """Add one job with these arguments; returns when it is durable."""

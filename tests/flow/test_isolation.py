@@ -12,7 +12,7 @@ from redrive.clock import SECOND, ManualClock
 from redrive.conclusion import SUSPECT_RUNS
 from redrive.errors import NotReady
 from redrive.events import Recorder
-from redrive.job import Job, State
+from redrive.job import Job, State, new_id
 from redrive.store import Released, Store, Want
 from tests.flow.apps import careless, isolated
 from tests.flow.conftest import MakeApp
@@ -114,6 +114,15 @@ async def test_an_isolated_job_that_dies_alone_is_charged_at_once(app: Redrive) 
     assert (dead.reason, dead.attempts, (await live(app, job)).crashes) == ("crashed", 0, 3)
     assert "exit code 3" in (dead.failures[0].cause or "")
     assert "job.released" not in await journal(app, job)
+
+
+async def test_a_job_from_elsewhere_has_the_crash_limit_of_its_task(app: Redrive, told: Recorder) -> None:
+    """Who added it by name did not know the task; who runs it does, and says its limits."""
+    job = Job(id=new_id(), task="fragile", payload=b"{}")
+    await (await app.opened()).jobs.add([job])
+    await drained(app)
+    assert ((await letter(app, job.id)).reason, (await live(app, job.id)).crashes) == ("crashed", 1)
+    assert {event.fields["limit"] for event in told.events if "limit" in event.fields} == {2}
 
 
 async def test_in_a_used_child_a_death_is_a_suspicion_first(app: Redrive) -> None:

@@ -39,5 +39,6 @@ class Reaper:
 
     def _settlement(self, orphan: Orphan, cause: str | None) -> AnySettlement:
         app = self._bench.app
-        trial = Trial(self._bench, orphan.job, app.clock.steady(), app.registry.get(orphan.job.task))
+        task = app.registry.get(orphan.job.task)
+        trial = Trial(self._bench, task.completed(orphan.job) if task else orphan.job, app.clock.steady(), task)
         return suspected(trial, cause or f"{orphan.why}: {orphan.holder}", app.clock.now())

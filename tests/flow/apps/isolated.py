@@ -60,6 +60,12 @@ def apart(how: str = "", seconds: float = 0) -> int:
     return os.getpid()
 
 
+@app.task(name="fragile", isolation="process", retry=Retry(2, crash_limit=1))
+def fragile() -> None:
+    """One that is not tried again when it has killed its process."""
+    die("exit")
+
+
 @app.task(name="aapart", isolation="process", timeout=0.3)
 async def aapart() -> None:
     """One that never ends."""
