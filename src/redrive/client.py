@@ -25,6 +25,7 @@ from redrive.options import Options
 from redrive.portal import portal
 from redrive.retry import encode_limits
 from redrive.store import Accepted, Added, Existing, Record, Refused, Store
+from redrive.task import limits_by
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -131,7 +132,7 @@ class Client:
         if task is None:
             return None
         if task.name not in self._limits:
-            self._limits[task.name] = encode_limits(task.limits)
+            self._limits[task.name] = encode_limits(limits_by(task))
         return self._limits[task.name]
 
     def now(self) -> int:

@@ -9,6 +9,7 @@ from redrive.errors import ConfigError
 from redrive.job import Job
 from redrive.store import AnySettlement, Released
 from redrive.straight import straight
+from redrive.task import completed
 
 if TYPE_CHECKING:
     from redrive.slots import Slots
@@ -41,9 +42,8 @@ class Hands:
         underway.begin()
 
     def _completed(self, job: Job) -> Job:
-        task = self._bench.app.registry.get(job.task)
         try:
-            return job if task is None else task.completed(job)
+            return completed(job, self._bench.app.registry.get(job.task))
         except ConfigError:  # its policy is looked for again when it has failed, and said there
             return job
 

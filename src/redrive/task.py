@@ -69,19 +69,6 @@ class Task(Generic[P, R]):
         """The retry policy of this task."""
         return self.app.policy_named(self.options.retry)
 
-    @cached_property
-    def limits(self) -> Limits:
-        """What a job of this task carries when nothing else was asked for."""
-        return msgspec.structs.replace(self.policy.limits(), timeout=self.options.timeout)
-
-    def completed(self, job: Job) -> Job:
-        """A job that was made where this task is not known, with what it would carry if it were."""
-        own = limits_of(job.policy)
-        if own.crash_limit is not None:
-            return job
-        asked = {name: value for name, value in msgspec.structs.asdict(own).items() if value is not None}
-        return msgspec.structs.replace(job, policy=encode_limits(msgspec.structs.replace(self.limits, **asked)))
-
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Enqueued":
         """Add one job with these arguments; returns when it is durable."""
         return self.app.client.enqueue_one(self.job(*args, **kwargs))
@@ -263,3 +250,17 @@ def _where(function: Callable[..., Any]) -> str:
 def _same_source(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     """The same lines imported twice (a reload, a file run as a script) are one task."""
     return _where(one) == _where(other)
+
+
+def limits_by(task: Task[..., Any]) -> Limits:
+    """What a job of this task carries when nothing else was asked for."""
+    return msgspec.structs.replace(task.policy.limits(), timeout=task.options.timeout)
+
+
+def completed(job: Job, task: Task[..., Any] | None) -> Job:
+    """A job that was made where its task is not known, with what it would carry if it were."""
+    own = limits_of(job.policy)
+    if task is None or own.crash_limit is not None:
+        return job
+    asked = {name: value for name, value in msgspec.structs.asdict(own).items() if value is not None}
+    return msgspec.structs.replace(job, policy=encode_limits(msgspec.structs.replace(limits_by(task), **asked)))

@@ -6,6 +6,7 @@ from redrive.bench import Bench, Trial
 from redrive.clock import SECOND
 from redrive.conclusion import suspected
 from redrive.store import AnySettlement, Orphan, Store
+from redrive.task import completed
 
 LIMIT = 200
 REST = SECOND
@@ -40,5 +41,5 @@ class Reaper:
     def _settlement(self, orphan: Orphan, cause: str | None) -> AnySettlement:
         app = self._bench.app
         task = app.registry.get(orphan.job.task)
-        trial = Trial(self._bench, task.completed(orphan.job) if task else orphan.job, app.clock.steady(), task)
+        trial = Trial(self._bench, completed(orphan.job, task), app.clock.steady(), task)
         return suspected(trial, cause or f"{orphan.why}: {orphan.holder}", app.clock.now())
