@@ -60,6 +60,7 @@ class Redrive:
         self._retry = retry
         self._release = release
         self._store = store
+        self._made: dict[str, Store] = {}
         self.in_child = False
         """Whether this is the copy of the app in a child process that runs isolated jobs."""
         self.isolates = True
@@ -105,8 +106,8 @@ class Redrive:
     def store(self) -> Store:
         """The store; not necessarily open yet."""
         if self._store is None:
-            # No lock, which a fork could leave held: of two made at once one is dropped, and neither is open yet.
-            self._store = connect(self.config, self.clock)
+            # No lock, which a fork could leave held: of several made at once the first is everybody's, in one step.
+            self._store = self._made.setdefault("store", connect(self.config, self.clock))
         return self._store
 
     async def opened(self) -> Store:
