@@ -2,11 +2,12 @@
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from redrive.errors import WrongLoop
+from redrive.errors import UsageError, WrongLoop
 
 T = TypeVar("T")
 
@@ -21,7 +22,8 @@ class Portal:
     def run(self, call: Callable[[], Coroutine[Any, Any, T]], name: str, twin: str | None = None) -> T:
         """The answer of the coroutine that `call` makes; `twin` is the asynchronous one of the method `name`."""
         self.refuse_inside_a_loop(name, twin)
-        future = asyncio.run_coroutine_threadsafe(call(), self._running_loop())
+        loop = self._loop_for(name)
+        future = asyncio.run_coroutine_threadsafe(call(), loop)
         try:
             return future.result()
         except BaseException:
@@ -35,11 +37,20 @@ class Portal:
                 f"{name}() would block the event loop that runs here; write `await ….{twin or f'a{name}'}(…)` instead"
             )
 
+    def _loop_for(self, name: str) -> asyncio.AbstractEventLoop:
+        if sys.is_finalizing():  # in a `__del__` at the very end: no other thread runs any more, and none would answer
+            raise UsageError(f"{name}() comes too late: the program has ended; call it before")
+        try:
+            return self._running_loop()
+        except RuntimeError as error:
+            raise UsageError(f"{name}() has no thread to run in ({error}); call it before the program ends") from error
+
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="redrive-portal", daemon=True).start()
+                loop = asyncio.new_event_loop()
+                threading.Thread(target=loop.run_forever, name="redrive-portal", daemon=True).start()
+                self._loop = loop
             return self._loop
 
     def forked(self) -> None:

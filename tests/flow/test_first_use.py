@@ -1,8 +1,11 @@
 """The first use of an app, wherever it happens: in many threads at once, or when the program ends."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -36,3 +39,55 @@ def test_many_loops_that_use_an_app_first_at_the_same_time_share_its_store(engin
 
 def _writers() -> int:
     return sum(thread.name == "redrive-writer" for thread in threading.enumerate())
+
+
+def ran(folder: Path, program: str) -> tuple[str, str]:
+    """What a program says that begins with an app of its own; one that stands still is an error."""
+    text = 'from redrive import Redrive\napp = Redrive("sqlite:///jobs.db")\n' + dedent(program)
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_a_program_may_close_its_app_when_it_ends(tmp_path: Path) -> None:
+    """As `atexit` is for; the executor of the loop is gone by then."""
+    out, err = ran(tmp_path, "import atexit\napp.enqueue('x')\natexit.register(app.close)")
+    assert (out, "Traceback" in err) == ("", False), err
+    assert [each.name for each in tmp_path.iterdir() if "-" in each.name] == ["jobs.db-redrive"]
+
+
+@pytest.mark.parametrize("used_before", [True, False])
+def test_a_job_enqueued_when_the_program_ends_is_accepted_or_refused_clearly(tmp_path: Path, used_before: bool) -> None:
+    """Python 3.12 starts no thread then: an app that was not used before says so."""
+    program = f"""
+        import atexit
+        from redrive import RedriveError
+
+        if {used_before}:
+            app.enqueue("x")
+
+        @atexit.register
+        def last():
+            try:
+                print(app.enqueue("y").created)
+            except RedriveError as error:
+                print(error)
+    """
+    out, _ = ran(tmp_path, program)
+    assert out == "True\n" or (not used_before and "call it before the program ends" in out)
+
+
+def test_a_job_enqueued_after_the_end_of_the_program_is_refused(tmp_path: Path) -> None:
+    """By then no other thread runs: waiting for one would be for ever."""
+    program = """
+        class Late:
+            def __del__(self):
+                app.enqueue("y")
+
+        late = Late()
+        app.enqueue("x")
+    """
+    _, err = ran(tmp_path, program)
+    assert "enqueue() comes too late: the program has ended; call it before" in err

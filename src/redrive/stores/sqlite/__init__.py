@@ -1,6 +1,5 @@
 """The embedded store: one SQLite file, shared by the processes of one host."""
 
-import asyncio
 import os
 import threading
 import weakref
@@ -17,7 +16,7 @@ from redrive.clock import Clock, SystemClock, boot_id
 from redrive.errors import StoreUnavailable
 from redrive.store import Check, Settings, Traits
 from redrive.stores.sqlite import checking
-from redrive.stores.sqlite.calls import Call
+from redrive.stores.sqlite.calls import Call, aside
 from redrive.stores.sqlite.connection import refuse_unfit, to_look, to_read, to_write
 from redrive.stores.sqlite.faults import translated
 from redrive.stores.sqlite.files import home_of, make_home, prepare
@@ -72,13 +71,13 @@ class SqliteStore:
     async def open(self) -> None:
         """Make the file if need be, migrate it, and refuse what cannot be worked with."""
         if self._machine is None:
-            await asyncio.to_thread(self._start)
+            await aside(self._start)
 
     async def close(self) -> None:
         """Finish what is under way and let go."""
         machine, self._machine = self._machine, None
         if machine is not None:
-            await asyncio.to_thread(machine.close, self._settings.busy_timeout)
+            await aside(partial(machine.close, self._settings.busy_timeout))
 
     def _start(self) -> None:
         with self._opening:
@@ -108,6 +107,12 @@ class SqliteStore:
         look = partial(Snapshot, clock=self._clock, boot=self._boot, settings=self._settings)
         try:
             writer = Writer(self.path, lock, partial(self._connected, lock), begin, bell.ring)
+        except RuntimeError as error:
+            lock.drop()
+            raise StoreUnavailable(
+                f"the store {self.path} cannot be opened, because no thread can be started ({error}); "
+                "open it before the program ends"
+            ) from error
         except BaseException:
             lock.drop()
             raise
@@ -211,7 +216,7 @@ class SqliteStore:
         """What the doctor wants to know of this engine."""
         of_store = await self.read(lambda snapshot: checking.of_store(snapshot, self.path))
         with self._translating():
-            return [*await asyncio.to_thread(checking.of_file, self.path), *of_store]
+            return [*await aside(partial(checking.of_file, self.path)), *of_store]
 
     def pending(self) -> list[str]:
         """The migrations that opening would apply; changes nothing."""

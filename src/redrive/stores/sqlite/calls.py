@@ -102,6 +102,25 @@ class Inbox:
         return call
 
 
+async def aside(work: Callable[[], T]) -> T:
+    """Run something slow in a thread of its own: the loop's executor takes nothing once the program is ending."""
+    call: Call[T] = Call(lambda _: work())
+    call.begin()
+    try:
+        threading.Thread(target=_served, args=(call,), name="redrive-aside", daemon=True).start()
+    except RuntimeError:  # nor may threads be started then: there is nobody else left to hinder
+        _served(call)
+    return await call.outcome()
+
+
+def _served(call: Call[Any]) -> None:
+    try:
+        call.answered(call.operation(None))
+    except BaseException as error:  # noqa: BLE001 - whatever it is belongs to who waits
+        call.failed(error)
+    deliver([call])
+
+
 def deliver(calls: Iterable[Call[Any]]) -> None:
     """Hand back the answers, each loop woken once."""
     by_loop: defaultdict[asyncio.AbstractEventLoop, list[Call[Any]]] = defaultdict(list)
