@@ -241,11 +241,11 @@ class Redrive:
         return self.client.named(task, {} if payload is None else payload, Options.checked(options))
 
     def enqueue_many(self, source: Iterable[Job]) -> int:
-        """Stream jobs into the store in bounded memory; answers how many were new."""
+        """Stream jobs into the store, also those that a source gave before it failed; answers how many were new."""
         return self.client.enqueue_many(source)
 
     async def aenqueue_many(self, source: Iterable[Job] | AsyncIterable[Job]) -> int:
-        """Stream jobs into the store in bounded memory; answers how many were new."""
+        """Stream jobs into the store, also those that a source gave before it failed; answers how many were new."""
         return await self.client.aenqueue_many(source)
 
     def running_job(self) -> str | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -159,28 +159,35 @@ class Client:
         portal.refuse_inside_a_loop("enqueue_many")
         if isinstance(source, AsyncIterable):
             raise UsageError("enqueue_many reads a plain iterable; for an asynchronous one use aenqueue_many")
+        _check_source(source)
         batch, created = _Batch(), 0
 
         def added() -> int:
             return portal.run(lambda: self._add_batch(batch.taken(), created), "enqueue_many")
 
-        for job in source:
-            if batch.add(job):
-                created += added()
-        return created + added()
+        try:
+            for job in source:
+                if batch.add(job):
+                    created += added()
+            return created + added()
+        except Exception as error:
+            created += added()  # what the source gave before it failed; nothing is left when the store did
+            _note(error, created)
+            raise
 
     async def aenqueue_many(self, source: Iterable[Job] | AsyncIterable[Job]) -> int:
         """Stream jobs into the store in batches; answers how many were new."""
+        _check_source(source)
         batch, created = _Batch(), 0
-        if isinstance(source, AsyncIterable):
-            async for job in source:
+        try:
+            async for job in _each(source):
                 if batch.add(job):
                     created += await self._add_batch(batch.taken(), created)
-        else:
-            for job in source:
-                if batch.add(job):
-                    created += await self._add_batch(batch.taken(), created)
-        return created + await self._add_batch(batch.taken(), created)
+            return created + await self._add_batch(batch.taken(), created)
+        except Exception as error:
+            created += await self._add_batch(batch.taken(), created)  # as above
+            _note(error, created)
+            raise
 
     async def _add_batch(self, batch: list[Job], before: int) -> int:
         if not batch:
@@ -332,6 +339,27 @@ class _Batch:
     def taken(self) -> list[Job]:
         jobs, self._jobs, self._size = self._jobs, [], 0
         return jobs
+
+
+def _check_source(source: object) -> None:
+    if not isinstance(source, Iterable | AsyncIterable):
+        raise UsageError(f"enqueue_many takes an iterable of jobs made by task.job(…), not {type(source).__name__}")
+
+
+async def _each(source: Iterable[Job] | AsyncIterable[Job]) -> AsyncIterator[Job]:
+    """The jobs of a source of either kind."""
+    if isinstance(source, AsyncIterable):
+        async for job in source:
+            yield job
+    else:
+        for job in source:
+            yield job
+
+
+def _note(error: Exception, created: int) -> None:
+    """Let whoever reads the error know how far it came; a full queue says so itself."""
+    if not isinstance(error, QueueFull):
+        error.add_note(f"at least {created:,} new jobs of this call were added before it")
 
 
 async def _added(store: Store, batch: list[Job]) -> list[Added]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -207,6 +207,64 @@ async def test_a_stream_of_something_else_is_refused(app: Redrive) -> None:
     """It says what it takes."""
     with pytest.raises(UsageError, match=r"enqueue_many takes jobs made by task\.job\(…\), not str"):
         await app.aenqueue_many(["a@b.c"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("wrong", [None, 5, Job(id=new_id(), task="t", payload=b"{}")], ids=["none", "number", "job"])
+async def test_what_is_no_stream_is_refused(app: Redrive, wrong: Any) -> None:
+    """One job alone too, which would be easily written."""
+    with pytest.raises(UsageError, match=r"enqueue_many takes an iterable of jobs made by task\.job\(…\), not "):
+        await app.aenqueue_many(wrong)
+    with pytest.raises(UsageError, match="enqueue_many takes an iterable of jobs"):
+        await asyncio.to_thread(app.enqueue_many, wrong)
+
+
+class SourceGone(Exception):
+    """What a source of jobs raises in the middle."""
+
+
+@pytest.mark.parametrize("given", [3, BATCH + 3])
+@pytest.mark.parametrize("call", ["plain", "plain source", "asynchronous source"])
+async def test_what_a_source_gave_before_it_failed_is_added(app: Redrive, given: int, call: str) -> None:
+    """However large a batch is; its own error comes back, with a note of how far it came."""
+    task = app.task(greet)
+
+    def source() -> Iterator[Job]:
+        yield from (task.job(str(n)) for n in range(given))
+        raise SourceGone
+
+    async def asource() -> AsyncIterator[Job]:
+        for job in source():
+            yield job
+
+    calls: dict[str, Callable[[], Awaitable[int]]] = {
+        "plain": lambda: asyncio.to_thread(app.enqueue_many, source()),
+        "plain source": lambda: app.aenqueue_many(source()),
+        "asynchronous source": lambda: app.aenqueue_many(asource()),
+    }
+    with pytest.raises(SourceGone) as raised:
+        await calls[call]()
+    assert raised.value.__notes__ == [f"at least {given:,} new jobs of this call were added before it"]
+    assert [depth.ready for depth in await app.store.jobs.depth()] == [given]
+
+
+async def test_a_store_that_fails_in_the_middle_of_a_stream_says_how_far_it_came(
+    make_app: MakeApp, make_store: Any, clock: ManualClock
+) -> None:
+    """The batches before are there, and the note counts them."""
+    store = FlakyStore(make_store(clock))
+    app = make_app(clock, store=store)
+    task = app.task(greet)
+
+    def source() -> Iterator[Job]:
+        for n in range(3 * BATCH):
+            if n == 2 * BATCH - 1:
+                store.raise_once("jobs.add", StoreError("full"))
+            yield task.job(str(n))
+
+    with pytest.raises(StoreError, match="full") as raised:
+        await app.aenqueue_many(source())
+    assert raised.value.__notes__ == ["at least 1,000 new jobs of this call were added before it"]
+    assert [depth.ready for depth in await app.store.jobs.depth()] == [BATCH]
 
 
 async def test_a_plain_call_inside_a_loop_says_what_to_write(app: Redrive) -> None:
