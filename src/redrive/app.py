@@ -228,15 +228,15 @@ class Redrive:
 
     # verbs ----------------------------------------------------------------------------------------------------------
 
-    def enqueue(self, task: str, payload: Any = None, **options: Any) -> Enqueued:
+    def enqueue(self, task: Task[..., Any] | str, payload: Any = None, **options: Any) -> Enqueued:
         """Add a job of a task by name, when its code lives elsewhere; options as of `using`."""
         return self.client.enqueue_one(self.job(task, payload, **options))
 
-    async def aenqueue(self, task: str, payload: Any = None, **options: Any) -> Enqueued:
+    async def aenqueue(self, task: Task[..., Any] | str, payload: Any = None, **options: Any) -> Enqueued:
         """Add a job of a task by name, when its code lives elsewhere; options as of `using`."""
         return await self.client.aenqueue_one(self.job(task, payload, **options))
 
-    def job(self, task: str, payload: Any = None, **options: Any) -> Job:
+    def job(self, task: Task[..., Any] | str, payload: Any = None, **options: Any) -> Job:
         """A job of a task by name, not added yet."""
         return self.client.named(task, {} if payload is None else payload, Options.checked(options))
 
@@ -364,7 +364,9 @@ def connect(config: Config, clock: Clock | None = None) -> Store:
         case "sqlite":
             from redrive.stores.sqlite import SqliteStore  # lazily: drivers load when a URL asks for them
 
-            return SqliteStore(_file_of(config), clock=clock or SystemClock(), settings=settings)
+            path, forced = _file_of(config)
+            settings = msgspec.structs.replace(settings, force=forced)
+            return SqliteStore(path, clock=clock or SystemClock(), settings=settings)
         case "memory":
             from redrive.stores.memory import MemoryStore  # lazily, as above
 
@@ -373,14 +375,13 @@ def connect(config: Config, clock: Clock | None = None) -> Store:
     raise ConfigError(f"{what}; write sqlite:///redrive.db or memory://")
 
 
-def _file_of(config: Config) -> str:
-    url, path = config.url, config.resolved_url.removeprefix("sqlite:///")
-    if not url.startswith("sqlite:///") or not path.strip("/"):
+def _file_of(config: Config) -> tuple[str, bool]:
+    """The path that a SQLite URL names, and whether it is to be opened where it is not safe."""
+    path, _, option = config.resolved_url.removeprefix("sqlite:///").partition("?")
+    if not config.url.startswith("sqlite:///") or not path.strip("/"):
         raise ConfigError(
-            f"{safe_url(url)} names no file; write sqlite:///redrive.db, or sqlite:////var/lib/redrive.db"
+            f"{safe_url(config.url)} names no file; write sqlite:///redrive.db, or sqlite:////var/lib/redrive.db"
         )
-    if "?" in url:
-        raise ConfigError(
-            f"{safe_url(url)} has options, and a SQLite store takes none; end it before the question mark"
-        )
-    return path
+    if option not in ("", "force=1"):
+        raise ConfigError(f"{safe_url(config.url)} has an unknown option; leave out ?{option} (there is only ?force=1)")
+    return path, bool(option)

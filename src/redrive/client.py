@@ -1,6 +1,7 @@
 """Enqueueing: build -> admit -> add -> wake. Concurrent calls share one transaction, and so one commit."""
 
 import asyncio
+import reprlib
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
@@ -9,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from redrive import job as jobs
 from redrive import results
-from redrive.clock import SECOND, Duration, micros, moment, spoken
+from redrive.clock import SECOND, Duration, iso, micros, moment, spoken
 from redrive.errors import (
     JobFailed,
     NotFound,
@@ -115,17 +116,21 @@ class Client:
             batch=options.batch,
             parent=self._app.running_job(),
             needs=options.needs if options.needs is not None else (said.needs if said else ()),
-            expires=_expiry(expires, now),
+            expires=_expiry(expires, now, due_at),
             release=self._app.release,
             policy=options.limits(self._policy(known)),
         )
 
-    def named(self, name: str, payload: Any, options: Options) -> Job:
+    def named(self, task: "Task[..., Any] | str", payload: Any, options: Options) -> Job:
         """A job of a task by name, its payload checked against the signature when the task is known here."""
-        task = self._app.registry.get(name)
-        job = self.build(task or name, payload, options)
-        if task is not None:
-            task.bind(job.payload)
+        name = getattr(task, "name", task)
+        try:
+            known = self._app.registry.get(jobs.name_of(name))
+        except ValueError as error:
+            raise UsageError(f"{reprlib.repr(name)} is no name of a task: {error}") from None
+        job = self.build(known or name, payload, options)
+        if known is not None:
+            known.bind(job.payload)
         return job
 
     def _policy(self, task: "Task[..., Any] | None") -> bytes | None:
@@ -381,11 +386,14 @@ def _ours(job: Job, added: Added) -> Added:
     return Accepted(job.id) if isinstance(added, Existing) and added.id == job.id else added
 
 
-def _expiry(expires: int | datetime | None, now: int) -> int | None:
-    match expires:
-        case None:
-            return None
-        case datetime():
-            return moment(expires)
-        case _:
-            return now + expires
+def _expiry(expires: int | datetime | None, now: int, due_at: int) -> int | None:
+    """When a job expires; one that could never be run is refused."""
+    if expires is None:
+        return None
+    end = moment(expires) if isinstance(expires, datetime) else now + expires
+    if end <= due_at:
+        raise UsageError(
+            f"the job would expire at {iso(end)}, before it may first run at {iso(due_at)}; "
+            "give it a later expires, or an earlier start"
+        )
+    return end

@@ -137,6 +137,8 @@ class Retry:
             raise UsageError(f"jitter {jitter!r} is none of {', '.join(JITTERS)}")
         self.jitter = jitter
         self.within = None if within is None else span(within, "within")
+        if on is not None and not isinstance(on, Mapping):
+            raise UsageError(f"on={on!r} is no table; write on={{TimeoutError: '1m', 'validation': BURY}}")
         self.on = {_subject(key): _action(key, action) for key, action in (on or {}).items()}
 
     def __repr__(self) -> str:
@@ -210,9 +212,8 @@ class _Case:
         arguments = (attempt,) if self.policy._arity == 1 else (attempt, self.job, self.error)
         delay, fault = _answer(backoff, arguments, "backoff", _seconds)
         if delay is None:
-            return jittered(
-                exponential(), attempt, jitter, self.random
-            ), fault or "the backoff function returned None; the default was used"
+            fallback = jittered(exponential(), attempt, jitter, self.random)
+            return fallback, fault or "the backoff function returned None; the default was used"
         return spread(delay, "equal" if jitter == "decorrelated" else jitter, self.random), None
 
     def settle(self, delay: int, now: int, note: str | None) -> Decision:

@@ -91,7 +91,7 @@ def test_a_url_of_no_engine(cli: Cli) -> None:
         ("sqlite://host/redrive.db", "sqlite://host/redrive.db names no file"),
         ("sqlite:///", "sqlite:/// names no file"),
         ("sqlite:////", "sqlite://// names no file"),
-        ("sqlite:///redrive.db?mode=ro", "sqlite:///redrive.db?mode=ro has options, and a SQLite store takes none"),
+        ("sqlite:///redrive.db?mode=ro", "has an unknown option; leave out ?mode=ro (there is only ?force=1)"),
     ],
 )
 @pytest.mark.parametrize("verb", ["jobs list", "enqueue some.task {}", "migrate"])

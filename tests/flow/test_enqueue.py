@@ -96,6 +96,32 @@ async def test_an_unknown_option_gets_a_guess(app: Redrive) -> None:
         task.using(quue="email")
 
 
+@pytest.mark.parametrize("name", ["", "a\0", "\ud800", "x" * 513, 5, None], ids=repr)
+async def test_what_is_no_name_of_a_task_is_refused(app: Redrive, name: Any) -> None:
+    """No worker could ever register a task under it."""
+    with pytest.raises(UsageError, match="is no name of a task: write a text of 1 to 512 characters"):
+        await app.aenqueue(name, {})
+
+
+async def test_a_task_itself_may_stand_for_its_name(app: Redrive) -> None:
+    """With the same check of the payload."""
+    task = app.task(greet)
+    assert (await app.aenqueue(task, {"to": "a"})).task == task.name
+    with pytest.raises(BadArguments, match="missing a required argument: 'to'"):
+        await app.aenqueue(task, {})
+
+
+async def test_a_job_that_would_expire_before_its_start_is_refused(app: Redrive, clock: ManualClock) -> None:
+    """It would be discarded without ever having had a chance; whether it or its task says when it expires."""
+    sentence = "the job would expire at 2026-01-01T01:00:00.000Z, before it may first run at 2026-01-01T02:00:00.000Z; "
+    for options in ({"delay": "2h"}, {"at": clock.now() + 7_200 * SECOND}):
+        with pytest.raises(UsageError, match=sentence):
+            await app.task(greet).using(expires="1h", **options).aenqueue("a")
+        with pytest.raises(UsageError, match=sentence):
+            await app.task(expires="1h", name="short")(greet).using(**options).aenqueue("a")
+    assert (await app.task(greet).using(expires="3h", delay="2h").aenqueue("a")).created
+
+
 async def test_a_key_makes_one_job(app: Redrive) -> None:
     """The second call gets the first one's job."""
     task = app.task(greet).using(key="once")

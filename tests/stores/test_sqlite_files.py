@@ -11,9 +11,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from redrive.app import connect
+from redrive.config import Config
 from redrive.errors import ForeignStore, StoreError, StoreReadOnly, StoreUnavailable
 from redrive.job import State
-from redrive.store import Settings
 from redrive.stores.sqlite import SqliteStore, files
 from redrive.testing.factories import added, depth_of, state_of
 from tests.stores.children import Child
@@ -231,7 +232,7 @@ async def test_a_network_file_system_is_refused_unless_forced(mounts: Path, path
         await SqliteStore(path).open()
     assert "local disk" in str(raised.value)
     assert not is_there(path)
-    store = SqliteStore(path, settings=Settings(force=True))
+    store = connect(Config(url=f"sqlite:///{path}?force=1"))
     await store.open()
     await added(store)
     await store.close()

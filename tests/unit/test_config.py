@@ -227,6 +227,7 @@ def test_an_unknown_key_is_told_with_a_guess(project: Path) -> None:
         ("payload_limit", True, "write bytes"),
         ("log.format", "xml", "write one of text, json"),
         ("url", "", "write a text"),
+        ("url", "sqlite:///a\0b", "write a text"),
         ("reasons", "timeout", "[[reasons]]"),
         ("worker", 3, "unknown setting worker"),
     ],

@@ -43,6 +43,7 @@ rule = settings(max_examples=40, deadline=None, database=None, derandomize=True)
         (lambda: Retry(backoff=int), "backoff <class 'int'> is neither a function"),
         (lambda: Retry(backoff=lambda: 5), r"the backoff function takes \(\); it may take one argument or"),  # type: ignore[arg-type]
         (lambda: Retry(backoff=lambda a, b: 5), r"the backoff function takes \(a, b\)"),  # type: ignore[arg-type]
+        (lambda: Retry(on=[KeyError]), r"on=\[<class 'KeyError'>\] is no table; write on=\{TimeoutError: '1m', "),  # type: ignore[arg-type]
         (lambda: Retry(on={5: BURY}), r"on=\{5: …\}: a key is an exception class or a reason"),  # type: ignore[dict-item]
         (lambda: Retry(on={int: BURY}), r"on=\{<class 'int'>: …\}: a key is"),  # type: ignore[dict-item]
         (lambda: Retry(on={" ": BURY}), r"on=\{' ': …\}: a key is"),

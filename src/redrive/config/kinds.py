@@ -66,7 +66,7 @@ def tables(meaning: str) -> Kind:
 
 
 def _read_text(value: object) -> object:
-    if isinstance(value, str) and value.strip():
+    if isinstance(value, str) and value.strip() and "\0" not in value:
         return value.strip()
     raise ValueError("write a text")
 

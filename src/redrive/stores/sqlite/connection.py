@@ -24,6 +24,8 @@ _CACHED = 200
 
 def refuse_unfit(path: Path, settings: Settings) -> None:
     """Refuse a SQLite or a file system that would lose jobs, unless that is asked for."""
+    if "ENABLE_CARRAY" not in apsw.compile_options:
+        raise StoreError("the SQLite of the apsw module lacks the carray extension; install apsw from its wheels")
     if settings.force:
         return
     version = sqlite_version()
@@ -32,13 +34,11 @@ def refuse_unfit(path: Path, settings: Settings) -> None:
             f"SQLite {'.'.join(map(str, version))} of the apsw module can damage a store under load; "
             f"install apsw {'.'.join(map(str, SAFE))}.0 or later from its wheels"
         )
-    if "ENABLE_CARRAY" not in apsw.compile_options:
-        raise StoreError("the SQLite of the apsw module lacks the carray extension; install apsw from its wheels")
     kind = file_system(path.parent)
     if is_network(kind):
         raise StoreError(
             f"the store {path} lies on a {kind} file system, where the locks of SQLite do not hold; "
-            "use a local disk, or postgresql:// when several hosts share the jobs"
+            "use a local disk (?force=1 at the end of its URL opens it all the same, and may lose jobs)"
         )
 
 
