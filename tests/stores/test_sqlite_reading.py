@@ -126,6 +126,7 @@ async def test_a_read_that_nobody_waits_for_is_not_begun(store: SqliteStore) -> 
     late = asyncio.ensure_future(store.read(lambda snapshot: begun.append(True)))
     await asyncio.sleep(0)
     late.cancel()
+    await auntil(late.cancelled)
     for long in longs:
         long.go_on.set()
     await asyncio.gather(*reading)
