@@ -17,6 +17,7 @@ from redrive.config import Config, load
 from redrive.context import current_context
 from redrive.errors import ConfigError, UsageError
 from redrive.events import Event, Events
+from redrive.forks import making
 from redrive.hooks import AttemptHook, EnqueueHook, Hooks, Lifespan
 from redrive.job import Job
 from redrive.logs import WARNINGS, log_event
@@ -57,10 +58,10 @@ class Redrive:
     ) -> None:
         self._url = url
         self._given = config
+        self._config: Config | None = None
         self._retry = retry
         self._release = release
         self._store = store
-        self._made: dict[str, Store] = {}
         self.in_child = False
         """Whether this is the copy of the app in a child process that runs isolated jobs."""
         self.isolates = True
@@ -80,9 +81,18 @@ class Redrive:
 
     # what it stands on ----------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def config(self) -> Config:
         """The settings in force, read at first use."""
+        if self._config is None:  # without the lock of `cached_property`, which a fork could leave held for ever
+            self._config = self._settings()
+        return self._config
+
+    @config.setter
+    def config(self, config: Config) -> None:
+        self._config = config
+
+    def _settings(self) -> Config:
         if self._given is None:
             return load(overrides={"url": self._url} if self._url else None)
         return msgspec.structs.replace(self._given, url=self._url) if self._url else self._given
@@ -106,8 +116,9 @@ class Redrive:
     def store(self) -> Store:
         """The store; not necessarily open yet."""
         if self._store is None:
-            # No lock, which a fork could leave held: of several made at once the first is everybody's, in one step.
-            self._store = self._made.setdefault("store", connect(self.config, self.clock))
+            config = self.config
+            with making:
+                self._store = self._store or connect(config, self.clock)
         return self._store
 
     async def opened(self) -> Store:

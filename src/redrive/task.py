@@ -4,7 +4,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, update_wrapper
+from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
@@ -50,6 +50,10 @@ class Task(Generic[P, R]):
         self.name = name
         self.options = options
         update_wrapper(self, function)
+        self.signature = _signature(function)
+        self._catch_all = _catch_all(self.signature)
+        self._plain = _plain(self.signature)
+        self._policy: Retry | None = None
         self.is_coroutine = inspect.iscoroutinefunction(function)
         self.runs_on_loop = self.is_coroutine or _wraps_coroutine(function)
         """Whether the handler is asynchronous."""
@@ -60,14 +64,12 @@ class Task(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
 
-    @cached_property
-    def signature(self) -> inspect.Signature:
-        return inspect.signature(self.function)
-
-    @cached_property
+    @property
     def policy(self) -> "Retry":
         """The retry policy of this task."""
-        return self.app.policy_named(self.options.retry)
+        if self._policy is None:  # not a `cached_property`, whose lock a fork could leave held for ever
+            self._policy = self.app.policy_named(self.options.retry)
+        return self._policy
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "Enqueued":
         """Add one job with these arguments; returns when it is durable."""
@@ -97,20 +99,6 @@ class Task(Generic[P, R]):
             if name in arguments:
                 raise BadArguments(f"task {self.name}: {name!r} is given twice, by position and by name")
         return arguments | rest
-
-    @cached_property
-    def _catch_all(self) -> str | None:
-        kinds = {p.kind: p.name for p in self.signature.parameters.values()}
-        return kinds.get(inspect.Parameter.VAR_KEYWORD)
-
-    @cached_property
-    def _plain(self) -> tuple[frozenset[str], frozenset[str]] | None:
-        """The allowed and the required names, when all parameters can be passed by name."""
-        parameters = self.signature.parameters.values()
-        if any(p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
-            return None
-        required = frozenset(p.name for p in parameters if p.default is p.empty)
-        return frozenset(p.name for p in parameters), required
 
     def bind(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments for the handler out of a payload; BadArguments when they no longer fit."""
@@ -235,6 +223,29 @@ def check_handler(function: Any) -> None:
         raise UsageError(f"a task is a function, not {function!r}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(f"task {function.__qualname__} is a generator, whose body would never run; return a value")
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"the arguments of a task cannot be known: {error}; wrap it in a function of your own"
+        ) from None
+
+
+def _catch_all(signature: inspect.Signature) -> str | None:
+    """The name of **kwargs."""
+    return next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), None)
+
+
+def _plain(signature: inspect.Signature) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The allowed and the required names, when all parameters can be passed by name."""
+    parameters = signature.parameters.values()
+    if any(p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
+        return None
+    required = frozenset(p.name for p in parameters if p.default is p.empty)
+    return frozenset(p.name for p in parameters), required
 
 
 def _wraps_coroutine(function: Callable[..., Any]) -> bool:

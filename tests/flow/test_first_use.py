@@ -51,6 +51,30 @@ def ran(folder: Path, program: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+def test_a_fork_during_the_first_use_is_no_harm(tmp_path: Path) -> None:
+    """A child that found half of an imported engine would fail, or wait for ever for the rest of it."""
+    program = """
+        import os
+        import threading
+
+        adding = [threading.Thread(target=app.enqueue, args=("x",)) for _ in range(3)]
+        for thread in adding:
+            thread.start()
+        children = []
+        for _ in range(12):
+            children.append(os.fork())
+            if children[-1] == 0:
+                app.enqueue("x")
+                os._exit(0)
+        for thread in adding:
+            thread.join()
+        print([os.waitpid(child, 0)[1] for child in children] == [0] * 12)
+        app.close()
+    """
+    out, err = ran(tmp_path, program)
+    assert (out, "Traceback" in err) == ("True\n", False), err
+
+
 def test_a_program_may_close_its_app_when_it_ends(tmp_path: Path) -> None:
     """As `atexit` is for; the executor of the loop is gone by then."""
     out, err = ran(tmp_path, "import atexit\napp.enqueue('x')\natexit.register(app.close)")

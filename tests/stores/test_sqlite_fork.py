@@ -49,6 +49,11 @@ def test_a_fork_during_reads_and_writes_harms_neither(path: Path) -> None:
     assert found["integrity"] == "ok"
 
 
+def test_a_fork_while_a_store_is_opened_and_closed_harms_neither(path: Path) -> None:
+    """The fork waits for either: neither stands still, and no child inherits what is half closed."""
+    assert run("closing", path) == {"inherited": [], "lost": 0}
+
+
 def test_a_naive_child_has_no_lock_at_all(path: Path) -> None:
     """The trap itself: beside an inherited connection SQLite believes that the lock is held, and takes none."""
     found = run("naive", path)

@@ -221,7 +221,7 @@ async def test_closing_leaves_no_threads_and_no_descriptors(path: Path) -> None:
         await asyncio.gather(*(store.jobs.depth() for _ in range(5)))
         await store.wait("w1", 0)
         await store.close()
-    assert _ours() == before
+    await auntil(lambda: _ours() == before)
     assert sorted(each.name for each in path.parent.iterdir()) == ["store.db", "store.db-redrive"]
 
 

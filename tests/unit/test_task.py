@@ -152,7 +152,7 @@ async def agenerator() -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize(
-    "wrong", [generator, agenerator, 3, "name", int, None], ids=lambda one: getattr(one, "__name__", repr(one))
+    "wrong", [generator, agenerator, 3, "name", int, None, getattr], ids=lambda one: getattr(one, "__name__", repr(one))
 )
 def test_what_cannot_be_a_handler_is_refused(wrong: Any) -> None:
     """Where it is written: a generator's body would never run, and the job would be done."""

@@ -193,6 +193,34 @@ def busy(path: Path) -> Any:
     }
 
 
+def closing(path: Path) -> Any:
+    loop, store = Loop(), SqliteStore(path)
+    done, rounds = threading.Event(), 0
+
+    async def once() -> None:
+        await store.open()
+        await added(store)
+        await depth_of(store)
+        await store.close()
+
+    def go_on() -> None:
+        nonlocal rounds
+        while not done.is_set():
+            loop.run(once())
+            rounds += 1
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    inherited = [in_child(lambda: descriptors(path)) for _ in range(10 * FORKS)]
+    done.set()
+    thread.join(20)
+    loop.run(store.open())
+    return {
+        "inherited": [name for names in inherited for name in names],
+        "lost": loop.run(depth_of(store)).ready - rounds,
+    }
+
+
 def naive(path: Path) -> Any:
     db = apsw.Connection(str(path))
     db.execute("PRAGMA journal_mode = WAL").fetchall()
@@ -255,6 +283,7 @@ VERBS = {
     "descriptors": open_descriptors,
     "locks": open_locks,
     "busy": busy,
+    "closing": closing,
     "naive": naive,
     "two_libraries": two_libraries,
     "second_store": second_store,

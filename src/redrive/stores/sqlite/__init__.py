@@ -2,7 +2,6 @@
 
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from redrive import forks
 from redrive.clock import Clock, SystemClock, boot_id
 from redrive.errors import StoreUnavailable
 from redrive.store import Check, Settings, Traits
@@ -64,7 +64,7 @@ class SqliteStore:
         self.letters = SqliteLetters(self)
         self.workers = SqliteWorkers(self)
         self.journal = SqliteJournal(self)
-        _stores.add(self)
+        forks.tell(self)
 
     # life -----------------------------------------------------------------------------------------------------------
 
@@ -75,9 +75,8 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Finish what is under way and let go."""
-        machine, self._machine = self._machine, None
-        if machine is not None:
-            await aside(partial(machine.close, self._settings.busy_timeout))
+        if self._machine is not None:
+            await aside(self._stop)
 
     def _start(self) -> None:
         with self._opening:
@@ -88,6 +87,12 @@ class SqliteStore:
                     self._refuse_foreign()
                     make_home(Path(self.home))
                     self._machine = self._started()
+
+    def _stop(self) -> None:
+        with self._opening:  # also so that no fork comes between: its child would inherit what is not closed yet
+            machine, self._machine = self._machine, None
+            if machine is not None:
+                machine.close(self._settings.busy_timeout)
 
     def _refuse_foreign(self) -> None:
         """Before anything is made beside the file of another program, or changed in it."""
@@ -150,6 +155,8 @@ class SqliteStore:
             raise fault from error
 
     # a fork ---------------------------------------------------------------------------------------------------------
+    # SQLite keeps its locks per process and believes that a child has those of its parent: a connection that a child
+    # opens beside an inherited one takes no lock at all. So none is inherited.
 
     def pause(self) -> None:
         """Before this process forks: SQLite stands still, and nothing of it is open that a child would inherit."""
@@ -265,35 +272,3 @@ class _Machine:
         self.bell.close()
         for ear in self.ears.values():
             ear.close(unlink=False)
-
-
-# SQLite keeps its locks per process and believes that a child has those of its parent: a connection that a child opens
-# beside an inherited one takes no lock at all. So none is inherited.
-
-
-_stores: "weakref.WeakSet[SqliteStore]" = weakref.WeakSet()
-_paused: list[SqliteStore] = []
-_forking = threading.Lock()
-
-
-def _before_fork() -> None:
-    _forking.acquire()
-    _paused.extend(_stores)
-    for store in _paused:
-        store.pause()
-
-
-def _after_in_parent() -> None:
-    while _paused:
-        _paused.pop().resume()
-    _forking.release()
-
-
-def _after_in_child() -> None:
-    global _forking
-    _forking = threading.Lock()
-    while _paused:
-        _paused.pop().forked()
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
