@@ -468,6 +468,31 @@ def test_a_lost_job_rests_as_its_limits_say_and_ends_at_its_deadline(kind: str) 
     assert lost(job, kind, NOW + micros("1h")) == GiveUp("over its deadline of 1m")
 
 
+@rule
+@given(
+    kind=st.sampled_from(["lost", "crashed"]),
+    pause=st.integers(0, LONGEST),
+    within=st.integers(0, LONGEST),
+    passed=st.integers(0, LONGEST),
+    most=st.integers(1, 20),
+    spent=st.integers(0, 25),
+    rng=rngs,
+)
+def test_a_lost_job_is_tried_again_in_its_bounds_or_not_at_all(
+    kind: Any, pause: int, within: int, passed: int, most: int, spent: int, rng: random.Random
+) -> None:
+    """At least half of its pause and at most all of it, within its count, and never beyond its deadline."""
+    limits = Limits(max_attempts=most, crash_limit=most, within=within, lost_delay=pause, crash_delay=pause)
+    job = a_job(spent, crashes=spent, policy=encode_limits(limits))
+    match decide_loss(job, kind, NOW + passed, rng):
+        case RetryAt(at):
+            assert spent + 1 < most
+            assert pause / 2 <= at - NOW - passed <= pause
+            assert not within or at <= NOW + within
+        case GiveUp(why):
+            assert spent + 1 >= most or (within and passed + pause > within and why.startswith("over its deadline of"))
+
+
 # --- never an error ---------------------------------------------------------------------------------------------------
 
 
