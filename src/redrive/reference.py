@@ -28,6 +28,8 @@ def find_app(reference: str | None, config: Config | None = None, *, in_child: b
             "no app was named; write `redrive worker module:app`, or set app under [redrive] in the project file"
         )
     module_name, _, attribute = reference.partition(":")
+    if not module_name.endswith(".py") and not all(module_name.replace("/", ".").split(".")):
+        raise BadApp(f"{reference!r} names no module; write `module:app`, such as `jobs:app` for an app in jobs.py")
     Redrive.importing = _IN_CHILD if in_child else None
     try:
         module = _imported(module_name)

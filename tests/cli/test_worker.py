@@ -117,6 +117,8 @@ MODULES = {
         (["worker", "nowhere"], "there is no module 'nowhere' in "),
         (["worker", "nowhere.py"], "there is no file "),
         (["worker", "noapp"], "noapp has no app in it; it needs a line such as `app = Redrive()`"),
+        (["worker", ":app"], "':app' names no module; write `module:app`"),
+        (["worker", "./tasks"], "'./tasks' names no module; write `module:app`"),
         (["worker", "noapp:x"], "noapp has no app named 'x'; it needs a line such as `x = Redrive()`"),
         (["worker", "twoapps"], "twoapps has several apps (one, two) in it; write which one, as in `twoapps:one`"),
         (["worker", "twoapps:app"], "twoapps has no app named 'app'; it has one, two"),

@@ -223,6 +223,7 @@ def test_an_unknown_key_is_told_with_a_guess(project: Path) -> None:
         ("worker.lease", "0s", "longer than zero"),
         ("worker.queues", "email=x", "name=slots"),
         ("worker.queues", 3, "queues with their slots"),
+        ("worker.queues", ["a=1", "a=2"], "queue a is named twice; keep one of them"),
         ("payload_limit", "big", "write bytes"),
         ("payload_limit", True, "write bytes"),
         ("log.format", "xml", "write one of text, json"),

@@ -109,7 +109,10 @@ def _read_slots(value: object) -> object:
     """Names without a number get None: no limit but the worker's own."""
     if isinstance(value, str):
         value = [piece for piece in value.split(",") if piece.strip()]
-    pairs = value.items() if isinstance(value, Mapping) else [_name_and_slots(piece) for piece in _listed(value)]
+    pairs = [*value.items()] if isinstance(value, Mapping) else [_name_and_slots(piece) for piece in _listed(value)]
+    names = [str(name) for name, _ in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"queue {twice[0]} is named twice; keep one of them")
     return {str(name): None if number is None else _read_count(number, 1) for name, number in pairs}
 
 
