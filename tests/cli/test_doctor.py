@@ -175,6 +175,14 @@ def test_pending_migrations_are_not_applied(cli: Cli, store: Folder) -> None:
     assert store.path.read_bytes() == b""
 
 
+def test_a_folder_in_the_place_of_the_store(cli: Cli, folder: Path) -> None:
+    """It is called what it is, not a broken disk."""
+    (folder / "redrive.db").mkdir()
+    answer = cli("doctor")
+    assert answer.code == 4
+    assert f"✗ store: {folder}/redrive.db is a folder; name a file in it, such as" in answer.out
+
+
 def test_a_store_that_cannot_be_opened(cli: Cli, store: Folder) -> None:
     store.path.write_text("dear diary\n" * 200, encoding="utf-8")
     answer = cli("doctor")

@@ -19,7 +19,7 @@ from redrive.stores.sqlite import checking
 from redrive.stores.sqlite.calls import Call, aside
 from redrive.stores.sqlite.connection import refuse_unfit, to_look, to_read, to_write
 from redrive.stores.sqlite.faults import translated
-from redrive.stores.sqlite.files import home_of, make_home, prepare
+from redrive.stores.sqlite.files import home_of, make_home, prepare, refuse_odd
 from redrive.stores.sqlite.jobs import SqliteJobs
 from redrive.stores.sqlite.journal import SqliteJournal
 from redrive.stores.sqlite.letters import SqliteLetters
@@ -230,6 +230,7 @@ class SqliteStore:
         if not self.path.exists():
             return [step.name for step in steps()]
         with self._opening, self._translating():
+            refuse_odd(self.path)
             return self._missing()
 
 

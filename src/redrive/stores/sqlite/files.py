@@ -33,10 +33,8 @@ def prepare(path: Path) -> None:
             raise StoreUnavailable(
                 f"the folder {path.parent} of the store does not exist; make it, or name another path"
             )
-        if path.is_dir():
-            raise StoreUnavailable(f"{path} is a folder; name a file in it, such as {path / 'redrive.db'}")
         _make(path)
-        _refuse_unfit(path)
+        refuse_odd(path)
     except OSError as error:
         raise of_system(error, str(path)) from error
 
@@ -66,9 +64,11 @@ def _make(path: Path) -> None:
     os.close(file)
 
 
-def _refuse_unfit(path: Path) -> None:
+def refuse_odd(path: Path) -> None:
     """By its looks only: to open and close the file here would undo the locks of a store of this process."""
     found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise StoreUnavailable(f"{path} is a folder; name a file in it, such as {path / 'redrive.db'}")
     if not stat.S_ISREG(found.st_mode):
         raise ForeignStore(f"{path} is not a plain file; name another path")
     if 0 < found.st_size < _SMALLEST:  # SQLite would take it for an empty one, and write over it
