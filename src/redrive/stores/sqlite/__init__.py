@@ -191,12 +191,14 @@ class SqliteStore:
 
     def _give_up(self, call: Call[Any], writer: Writer) -> None:
         """It has waited long enough: unless it has begun in the meantime, it will not happen."""
-        call.give_up(
+        given_up = call.give_up(
             StoreUnavailable(
                 f"the store {self.path} could not be written for {self._settings.busy_timeout:g}s: {writer.holder()} "
                 "holds it; see what it does, end it if it hangs, and try again"
             )
         )
+        if given_up:
+            writer.stalled()
 
     async def read(self, operation: Callable[[Snapshot], T]) -> T:
         """Run an operation that only looks, beside whoever writes."""

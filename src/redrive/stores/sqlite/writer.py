@@ -38,6 +38,7 @@ class Writer:
         self._begin = begin
         self._ring = ring
         self._inbox = Inbox()
+        self._stalled = False
         self._using = threading.Lock()  # held while SQLite is at work
         self._db: apsw.Connection | None = connect()
         self._file = identity(path)
@@ -52,10 +53,14 @@ class Writer:
         """Who keeps this process from writing, as a phrase."""
         return self._lock.holder()
 
+    def stalled(self) -> None:
+        """Somebody has waited in vain: until our next turn there is no use in waiting once more."""
+        self._stalled = True
+
     def close(self, patience: float) -> None:
         """Write what waits, then let go of the file; a thread that stands in line behind a stopped process is left."""
         self._inbox.close()
-        self._thread.join(patience)
+        self._thread.join(0 if self._stalled else patience)
 
     def pause(self) -> None:
         """Stand still without a connection, so that a fork copies nothing of SQLite."""
@@ -120,6 +125,7 @@ class Writer:
         with self._using:
             self._look_at_file()
         self._lock.acquire()
+        self._stalled = False
         try:
             with self._using, self._committed(self._connection()):
                 yield done
