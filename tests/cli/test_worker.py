@@ -131,7 +131,7 @@ MODULES = {
             "module 'raising' cannot be imported: RuntimeError: no database password=*** (raising.py, line 1)",
         ),
         (["worker", "wrong"], "module 'wrong' cannot be imported: SyntaxError: invalid syntax (wrong.py, line 1)"),
-        (["worker", ".tasks"], "module '.tasks' cannot be imported: TypeError: the 'package' argument is required"),
+        (["worker", ".tasks"], "'.tasks' names no module; write `module:app`"),
         (
             ["worker", "exiting"],
             "module 'exiting' ends the program when it is imported (exit code usage: exiting FILE)",
