@@ -54,6 +54,15 @@ class Context(msgspec.Struct, eq=False):
         self._extend(length)
 
 
+def close(context: Context) -> None:
+    """The attempt is over: who kept its context, as a thread that outlived it may, moves nothing any more."""
+    context._extend = _nothing
+
+
+def _nothing(duration: int) -> None:
+    """There is no deadline left to move."""
+
+
 current_context: ContextVar[Context | None] = ContextVar("redrive_current", default=None)
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from redrive.bench import Trial
 from redrive.clock import SECOND
-from redrive.context import Context
+from redrive.context import Context, close
 from redrive.failpoints import reached
 from redrive.runners.deadlines import Expiring, deadlines
 
@@ -41,13 +41,12 @@ class Scope:
         self._outer = run
 
     def close(self) -> None:
-        """The attempt is over: there is no deadline left to move."""
+        """The attempt is over: there is no deadline left to move, least of all the next job's."""
         self._run = self._outer = None
+        close(self.context)
 
     def extend(self, duration: int) -> None:
         """Move the deadline, from whichever thread the handler is in."""
-        if self._run is None and self._outer is None:
-            return  # over: a thread that outlived its attempt moves nothing, least of all the next job's deadline
         self.context.deadline = self._clock.now() + duration
         if self._parent is not None:
             self._parent(duration / SECOND)

@@ -8,7 +8,7 @@ from redrive.attempt import announce_start, resolve, runs_apart, time_limit
 from redrive.bench import Bench, Settled, Trial
 from redrive.clock import SECOND
 from redrive.conclusion import concluded
-from redrive.context import Context, current_context
+from redrive.context import Context, close, current_context
 from redrive.failpoints import reached
 from redrive.job import Job
 from redrive.outcome import Outcome
@@ -59,10 +59,10 @@ class Straight(Alone):
         """The handler has ended."""
         reached("handler.end.before")
         reached("handler.end")
+        close(self._context)
         self._settled(self, concluded(self._trial, outcome))
 
     def extend(self, duration: int) -> None:
         """Move the deadline, from whichever thread the handler is in."""
-        if not self.told:  # a thread that outlived the attempt moves nothing
-            self._context.deadline = self._trial.bench.app.clock.now() + duration
-            self.loop.call_soon_threadsafe(self._clock.move, self, duration / SECOND)
+        self._context.deadline = self._trial.bench.app.clock.now() + duration
+        self.loop.call_soon_threadsafe(self._clock.move, self, duration / SECOND)

@@ -48,19 +48,18 @@ async def run_on_loop(
     finally:
         clock.remove(run)
     if outcome is None:
-        listed.add(run.task)
-        run.task.add_done_callback(listed.discard)
+        run.leave(listed)
     return run.verdict(outcome)
 
 
 class _Run:
     """A handler in its task, told to end when its time is over."""
 
-    task: asyncio.Task[None]
     patience = 5.0
     """Seconds that it has to end once it was told to."""
 
     # what most runs never have stands here, and not in each of them
+    task: asyncio.Task[None] | None = None
     outcome: Outcome | None = None
     stopped: Interrupted | TimeoutError | None = None
     timer: asyncio.TimerHandle | None = None
@@ -69,7 +68,9 @@ class _Run:
         self.loop = loop
 
     def start(self, call: Call) -> None:
-        self.task = _task(self._contained(call), loop=self.loop, name=NAME)
+        task = _task(self._contained(call), loop=self.loop, name=NAME)
+        if not task.done():  # as an eager one may be
+            self.task = task
 
     async def _contained(self, call: Call) -> None:
         began_in = forks.generation
@@ -87,6 +88,7 @@ class _Run:
             self._stop(too_long(limit))
 
     def _stop(self, why: Interrupted | TimeoutError) -> None:
+        assert self.task is not None
         self.stopped = self.stopped or why
         self.task.cancel()
         if self.timer is None:
@@ -100,6 +102,12 @@ class _Run:
     def _wake(self) -> None:
         """It has ended, or patience with it has."""
         raise NotImplementedError
+
+    def leave(self, listed: set[asyncio.Task[None]]) -> None:
+        """It does not end: it is listed for as long as that lasts."""
+        assert self.task is not None
+        listed.add(self.task)
+        self.task.add_done_callback(listed.discard)
 
     def verdict(self, outcome: Outcome | None) -> Outcome:
         """What is reported: an end that we brought about is not the handler's success or failure."""
@@ -162,6 +170,11 @@ class Alone(_Run):
         """It has ended so, or was left because it ignored its end."""
         raise NotImplementedError
 
+    def expire(self, limit: float) -> None:
+        """The deadline has come, unless it is over."""
+        if not self.told:
+            super().expire(limit)
+
     def cancel(self, why: str) -> None:
         """Let the handler end, unless it has."""
         if not self.told:
@@ -175,6 +188,6 @@ class Alone(_Run):
         if self.timer is not None:
             self.timer.cancel()
         if self.outcome is None:
-            self._listed.add(self.task)
-            self.task.add_done_callback(self._listed.discard)
-        self.over(self.verdict(self.outcome))
+            self.leave(self._listed)
+        outcome, self.outcome, self.task = self.outcome, None, None  # or they would be a circle: garbage to be searched
+        self.over(self.verdict(outcome))

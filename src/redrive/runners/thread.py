@@ -60,7 +60,7 @@ class ThreadRunner:
     def _serve(self) -> None:
         while (run := self._waiting.get()) is not None:
             began_in = forks.generation
-            outcome = run.outcome()
+            outcome = _outcome(run.context, run.call)
             if began_in != forks.generation:
                 forks.end_fork(outcome)
             self._finished.append((run, outcome))
@@ -103,12 +103,6 @@ class _Call:
         self.ending: asyncio.Future[Outcome] = self.loop.create_future()
         self.abandoned = False
 
-    def outcome(self) -> Outcome:
-        try:
-            return Succeeded(self.context.run(self.call))
-        except BaseException as error:  # noqa: BLE001 - SystemExit and its like are outcomes too
-            return Failed(error)
-
     @property
     def ended(self) -> bool:
         return self.ending.done() and not self.ending.cancelled()
@@ -122,3 +116,11 @@ class _Call:
         self.abandoned = True
         self.runner.stuck += 1
         return outcome
+
+
+def _outcome(context: contextvars.Context, call: Callable[[], object]) -> Outcome:
+    """How a call ends; what it raises keeps this frame and its caller's, so nothing there may have the outcome."""
+    try:
+        return Succeeded(context.run(call))
+    except BaseException as error:  # noqa: BLE001 - SystemExit and its like are outcomes too
+        return Failed(error)
