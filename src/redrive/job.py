@@ -18,6 +18,7 @@ ENCODING_JSON = 0
 PAYLOAD_LIMIT = 1024 * 1024
 RESULT_LIMIT = 64 * 1024
 NAME_LIMIT = 512
+NAMES_LIMIT = 100
 PRIORITIES = {"low": 2, "normal": 5, "high": 8}
 
 
@@ -183,6 +184,8 @@ def decode_headers(text: bytes | None) -> dict[str, str]:
 def names(values: Iterable[str] | str) -> tuple[str, ...]:
     """One name or several, as a tuple."""
     several = (values,) if isinstance(values, str) else tuple(values)
+    if len(several) > NAMES_LIMIT:
+        raise ValueError(f"these are {len(several):,} names, and {NAMES_LIMIT} are the limit")
     for name in several:
         name_of(name)
     return several

@@ -45,6 +45,7 @@ class Keeper:
         duties: list[Duty] = [self._reaper, Pruner(store), Sampler(store, self._clock), Merger(store)]
         self._duties = Duties(store, self._clock, row.id, duties, self._settings.lease)
         self._beaten_at = NEVER
+        self._shown: tuple[str, ...] = ()
         self._stopped = threading.Event()
         self._faults: set[str] = set()
         self._presence: Presence | None = None
@@ -100,8 +101,10 @@ class Keeper:
 
     async def _tick(self) -> None:
         self._worker.supervised_beat()
-        if self._clock.steady() - self._beaten_at >= self._settings.heartbeat:
+        due = self._clock.steady() - self._beaten_at >= self._settings.heartbeat
+        if due:
             await self._extend()
+        if due or self._worker.row(self._row).running != self._shown:
             await self._beat()
         await self._take_over()
         await self._duties.poll()
@@ -111,7 +114,7 @@ class Keeper:
         steady = self._clock.steady()
         if await self._store.workers.beat(row, self._settings.lease) == "drain":
             self._worker.drain()
-        self._beaten_at = steady
+        self._beaten_at, self._shown = steady, row.running
 
     async def _extend(self) -> None:
         held = self._worker.held()

@@ -114,6 +114,25 @@ async def test_a_lost_lease_may_come_back_to_the_worker_that_lost_it(app: Redriv
     assert await state(app, job) == State.DONE
 
 
+async def test_others_soon_see_what_a_worker_runs(app: Redrive) -> None:
+    """It does not wait for its next heartbeat to say so: the clock stands still."""
+    release = asyncio.Event()
+
+    @app.task
+    async def long() -> None:
+        await release.wait()
+
+    async with app.worker():
+        job = await long.aenqueue()
+        await auntil(lambda: _shown(app, (job.id,)))
+        release.set()
+        await auntil(lambda: _shown(app, ()))
+
+
+async def _shown(app: Redrive, running: tuple[str, ...]) -> bool:
+    return [worker.running for worker in await app.store.workers.find()] == [running]
+
+
 async def test_a_cancelled_job_is_stopped_at_the_next_heartbeat(app: Redrive, told: Recorder) -> None:
     """Cancelling is discarding: the running handler learns of it, and nothing it does is kept."""
     started = asyncio.Event()

@@ -297,6 +297,8 @@ def test_one_name_or_several_are_a_tuple() -> None:
     assert names("a") == ("a",)
     assert names(["a", "b"]) == ("a", "b")
     assert names(()) == ()
+    with pytest.raises(ValueError, match="these are 101 names, and 100 are the limit"):
+        names(map(str, range(101)))
 
 
 @pytest.mark.parametrize("name", ["", "x" * 513, "a\0b", "\ud800", 5, None, b"x", ["x"]])
