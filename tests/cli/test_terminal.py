@@ -264,9 +264,13 @@ def test_a_reader_that_leaves_is_no_trouble(folder: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
 @pytest.mark.parametrize("words", ["jobs list", "jobs list --json", "--help", "doctor"])
-def test_output_that_cannot_be_written(store: Path, words: str) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_cannot_be_written(store: Path, words: str, unbuffered: str) -> None:
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("wb") as full:
-        ended = subprocess.run([*REDRIVE, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        ended = subprocess.run(
+            [*REDRIVE, *words.split()], env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
     assert ended.returncode == 1
     assert (
         ended.stderr

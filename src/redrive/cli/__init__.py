@@ -50,8 +50,9 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 def _answered(question: str) -> bool:
     from redrive.cli.quick import HELP
 
-    try:
-        print(f"redrive {redrive.__version__}" if question == "--version" else HELP, flush=True)
+    answer = f"redrive {redrive.__version__}" if question == "--version" else HELP
+    try:  # past the buffer, which would keep what cannot be written, and fail of it again at the end
+        os.write(sys.stdout.fileno(), f"{answer}\n".encode())
     except OSError:
         return False  # the whole program knows how to end then
     return True
