@@ -17,10 +17,14 @@ from redrive.cli.session import Session
 from redrive.config import SETTINGS
 from redrive.events import EVENTS
 from redrive.options import Options
+from redrive.query.fields import FIELDS
+from redrive.query.parsing import DEPTH_LIMIT, TERMS_LIMIT, VALUES_LIMIT
+from redrive.query.words import LENGTH_LIMIT
 from redrive.reasons import ALIASES, RETRYABLE
 from redrive.store import Store, Traits
 from redrive.stores.memory import MemoryStore
 from redrive.stores.sqlite import SqliteStore
+from redrive.triage import Letters
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 OURS = ("Context", "Enqueued", "Job", "Task")
@@ -142,7 +146,11 @@ def python() -> str:
     )
     return (
         "# Python\n\nPlain names are synchronous, names that begin with `a` asynchronous. Durations are seconds, a "
-        'text such as `"10m"`, or a timedelta.\n\n' + "\n".join(parts) + f"\n## Options of `using`\n\n{options}"
+        'text such as `"10m"`, or a timedelta.\n\n'
+        + "\n".join(parts)
+        + f"\n## Options of `using`\n\n{options}"
+        + f"\n## `app.letters`\n\n{_sentence(Letters)}\n\n"
+        + "\n".join(_members("Letters", Letters))
     )
 
 
@@ -199,11 +207,80 @@ def _commands(context: click.Context, command: click.Command) -> Iterator[str]:
                 yield from _commands(inner, child)
 
 
+HOW = {
+    "id": "`=` `in`",
+    "part": "`=` `in`",
+    "state": "`=` `in`",
+    "text": "`=` `~` `in`",
+    "error": "`=` `~` `in`",
+    "reason": "`=` `~` `in`",
+    "priority": "`=` `<` `>` `in`",
+    "number": "`=` `<` `>` `in`",
+    "time": "`=` `<` `>`",
+    "age": "`<` `>`",
+    "json": "all",
+}
+JSON = [
+    ("`payload.n = 5`", "the number 5, 5.0, and the text `5`"),
+    ("`payload.n = '5'`", "the text `5` only"),
+    ("`payload.n > 5`", "numbers only; a text is neither more nor less than a number"),
+    ("`payload.day > 2026-01-31`", "texts only, in the order of their characters"),
+    ("`payload.on = true`", "true, and the text `true`; never 1"),
+    ("`payload.x = null`", "null, and the text `null`; not what is missing"),
+    ("`payload.x is null`", "null, or missing"),
+    ("`payload.x != gold`", "everything but `gold`, what is missing too"),
+    ("`payload.user ~ gold`", "an object or list that has it somewhere in its JSON, in any case"),
+]
+
+
+def filters() -> str:
+    """The filter language."""
+    rows = [
+        (
+            f"`{field.name}`",
+            field.meaning,
+            HOW[field.kind],
+            ", ".join(f"`{alias}`" for alias in field.aliases),
+        )
+        for field in FIELDS.values()
+    ]
+    return (
+        "# Filters\n\n"
+        "`field op value`, joined by `and` (or `&&`, or a comma), `or` (`||`), `not` (`!`) and brackets. "
+        "A lone word or a quoted text is searched for in the message, the error type and the task, in any case. "
+        "Every engine means the same by a filter.\n\n"
+        "```text\n"
+        "reason = timeout and failed_at > -1h\n"
+        "queue in (email, sms) and not message ~ refused\n"
+        "payload.user.tier = gold or $.items[?@.price > 10]\n"
+        "```\n\n"
+        "## Fields\n\n"
+        f"{table('field', 'is', 'compares with', 'also written', rows=rows)}\n"
+        "`!=` goes with `=`, `not in` with `in`, `<=` and `>=` with `<` and `>`, and `is null`, `is not null` with "
+        "all. `~` means: contains, in any case. `error_type` is a reason where its value is one, else the type of the "
+        "exception. What is missing is not equal to anything, so `release != 2.4` means letters without a release "
+        "too.\n\n"
+        "## Times\n\n"
+        "`-24h` and `-7d` count from now; `2026-01-31` is that whole day where you are, `2026-01-31T08:00` a moment of "
+        "it, with a zone if you write one.\n\n"
+        "## Payload and headers\n\n"
+        'A place is written `payload.user.tier`, `payload.items[0]`, `payload["a b"]`; `item` is another word for '
+        "`payload`. What begins with `$` is a path of RFC 9535 into the payload: alone it is true when it selects "
+        "something, compared it is true when any value that it selects is. Its functions `match` and `search` are "
+        "refused, because a pattern can take for ever.\n\n"
+        f"{table('filter', 'means', rows=JSON)}\n"
+        "## Limits\n\n"
+        f"{LENGTH_LIMIT:,} characters, {TERMS_LIMIT} terms, {VALUES_LIMIT:,} values in a list, brackets {DEPTH_LIMIT} "
+        "deep. What is wrong is said with its column.\n"
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands,
     "engines.md": engines,
     "errors.md": failures,
     "events.md": events,
+    "filters.md": filters,
     "python.md": python,
     "reasons.md": reasons,
     "settings.md": settings,

@@ -27,9 +27,10 @@ from redrive.reasons import Rules, rules_from
 from redrive.redact import safe_url
 from redrive.retry import Retry, policy_from
 from redrive.store import Settings, Store
-from redrive.task import Isolation, P, R, Registry, Task, TaskOptions, check_handler, default_name
+from redrive.task import Isolation, P, R, Registry, Task, TaskOptions, check_handler, default_name, memory_size
 
 if TYPE_CHECKING:
+    from redrive.triage import Letters
     from redrive.worker import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -264,6 +265,13 @@ class Redrive:
         context = current_context.get()
         return context.job.id if context else None
 
+    @property
+    def letters(self) -> "Letters":
+        """The dead letters: find, count and see them."""
+        from redrive.triage import Letters  # lazily: who only enqueues needs no filters
+
+        return Letters(self)
+
     def worker(
         self,
         queues: Sequence[str] | Mapping[str, int | None] | None = None,
@@ -339,23 +347,6 @@ def _isolation(value: Any) -> Isolation | None:
     if value not in (None, "process"):
         raise UsageError(f"isolation={value!r} is unknown; leave it out, or write 'process' for a child process")
     return value  # type: ignore[no-any-return]
-
-
-_SIZES = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "b": 1}
-
-
-def memory_size(value: int | str | None) -> int | None:
-    """A size in bytes, or as people write it: `512MiB`."""
-    if value is None:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return value
-    text = str(value).strip().lower().replace(" ", "")
-    for unit, factor in _SIZES.items():
-        number = text.removesuffix(unit)
-        if number != text and number.replace(".", "", 1).isdigit() and float(number) > 0:
-            return int(float(number) * factor)
-    raise UsageError(f"memory={value!r} is not a size; write bytes or a text such as '512MiB'")
 
 
 # the store ------------------------------------------------------------------------------------------------------------

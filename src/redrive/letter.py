@@ -77,4 +77,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     worker: str
     release: str | None = None
     version: int = 1
+    workflow: str | None = None  # the batch that its job belongs to
+    payload: bytes | None = None
+    headers: bytes | None = None
     failures: tuple[Failure, ...] = ()

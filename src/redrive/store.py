@@ -14,6 +14,7 @@ import msgspec
 
 from redrive.job import Job, State
 from redrive.letter import Failure, Group, Letter
+from redrive.query.tree import Tree
 
 # --- adding ---------------------------------------------------------------------------------------------------------
 
@@ -300,18 +301,62 @@ class Jobs(Protocol):
         ...
 
 
-# --- letters (this part: what a burial writes; more verbs come with triage) -------------------------------------------
+# --- letters (more verbs come with triage) ----------------------------------------------------------------------------
+
+Mark = tuple[int, str]
+"""A place among letters: when the last one before it failed, and its id."""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Letters without payload and failures, and where the next page begins; it may be short before the end."""
+
+    letters: list[Letter]
+    after: Mark | None = None
+
+
+class Total(msgspec.Struct, frozen=True, kw_only=True):
+    """How many open letters there are of a kind."""
+
+    queue: str
+    task: str
+    priority: int
+    reason: str
+    n: int
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """All open letters, counted by kind, and when those failed that have waited longest and shortest."""
+
+    kinds: list[Total]
+    oldest: int | None = None
+    newest: int | None = None
 
 
 class Letters(Protocol):
     """Dead letters and their groups."""
 
     async def get(self, id: str) -> Letter | None:
-        """One letter with every failure of every epoch."""
+        """One letter with its payload and every failure of every epoch."""
         ...
 
-    async def groups(self, limit: int = 100) -> list[Group]:
-        """Groups, most letters first."""
+    async def find(self, query: Tree, after: Mark | None = None, limit: int = 50) -> Page:
+        """A page of the letters that a filter means, the last failure first."""
+        ...
+
+    async def whole(self, ids: Sequence[str]) -> list[Letter]:
+        """These letters as `get` answers them, in order; those that are gone are left out."""
+        ...
+
+    async def count(self, query: Tree) -> int:
+        """How many letters a filter means."""
+        ...
+
+    async def totals(self) -> Totals:
+        """How many open letters there are of each kind, without looking at them."""
+        ...
+
+    async def groups(self, query: Tree | None = None, limit: int = 100) -> list[Group]:
+        """Groups, most letters first; with a filter, of the letters it means, counted among them."""
         ...
 
     async def revive(self, ids: Sequence[str], actor: str, reason: str) -> list[str]:

@@ -275,3 +275,20 @@ def completed(job: Job, task: Task[..., Any] | None) -> Job:
         return job
     asked = {name: value for name, value in msgspec.structs.asdict(own).items() if value is not None}
     return msgspec.structs.replace(job, policy=encode_limits(msgspec.structs.replace(limits_by(task), **asked)))
+
+
+_SIZES = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "b": 1}
+
+
+def memory_size(value: int | str | None) -> int | None:
+    """A size in bytes, or as people write it: `512MiB`."""
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    text = str(value).strip().lower().replace(" ", "")
+    for unit, factor in _SIZES.items():
+        number = text.removesuffix(unit)
+        if number != text and number.replace(".", "", 1).isdigit() and float(number) > 0:
+            return int(float(number) * factor)
+    raise UsageError(f"memory={value!r} is not a size; write bytes or a text such as '512MiB'")

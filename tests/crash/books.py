@@ -125,7 +125,8 @@ def _read(db: apsw.Connection) -> Books:
         purged=tuple(_spelled(id) for (id,) in rows("SELECT id FROM tombstone")),
         journal=tuple(Line(event, _spelled(job), *rest) for event, job, *rest in rows(f"{_JOURNAL} ORDER BY seq")),
         letters=tuple(
-            LetterRow(_spelled(id), *rest) for id, *rest in rows("SELECT id, state, fingerprint FROM letter")
+            LetterRow(_spelled(id), *rest)
+            for id, *rest in rows("SELECT id, state, fingerprint FROM letter ORDER BY id")
         ),
         groups=dict(rows("SELECT fingerprint, count FROM letter_group")),
         counters=Counter(dict(rows("SELECT name, sum(n) FROM counter GROUP BY name"))),

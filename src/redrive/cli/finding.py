@@ -25,11 +25,17 @@ async def find_job(store: Store, typed: str) -> str:
     return found[0]
 
 
-def _spelled(typed: str) -> str:
-    """The digits with the dashes that an id has there."""
+def digits_of(typed: str) -> str:
+    """The hex digits of an id, or of the end of one."""
     digits = typed.strip().lower().replace("-", "")
     if not re.fullmatch(r"[0-9a-f]{1,32}", digits):
         raise UsageError(f"{typed!r} is not the end of an id; ids have digits and the letters a to f")
+    return digits
+
+
+def _spelled(typed: str) -> str:
+    """The digits with the dashes that an id has there."""
+    digits = digits_of(typed)
     places = [len(digits) - place for place in _PLACES if place < len(digits)]
     return "".join(f"-{digit}" if at in places else digit for at, digit in enumerate(digits))
 

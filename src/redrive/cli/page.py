@@ -28,20 +28,20 @@ def show_page(record: Record, reasons: Sequence[str], now: int) -> None:
     state = record.job.state if record.job else State.DONE
     show(f"job {paint(head.id[-8:], bold=True)} {clean(head.task)}  {paint(state, colour=_COLOURS.get(state))}")
     fields = _of_job(record.job, record, now) if record.job else _of_finished(record.finished, now)
-    for name, value in fields:
-        _field(name, value)
+    for name, text in fields:
+        field(name, text)
     for place, reason in enumerate(reasons):
-        _field("why" if place == 0 else "", reason)
+        field("why" if place == 0 else "", reason)
     if record.job:
-        _value("payload", json_in(record.job.payload))
+        value("payload", json_in(record.job.payload))
     elif record.finished and record.finished.result is not None:
         _result(json_in(record.finished.result))
     _failures(record.failures, now)
 
 
-def _field(name: str, value: str) -> None:
+def field(name: str, text: str) -> None:
     """A name and what it is, folded under itself when it is long."""
-    first, *rest = folded(clean(value), max(20, width() - NAMES - 2))
+    first, *rest = folded(clean(text), max(20, width() - NAMES - 2))
     show(f"  {name:<{NAMES}}{first}")
     for line in rest:
         show(f"  {'':<{NAMES}}{line}")
@@ -74,9 +74,13 @@ def _names(job: Job) -> Iterator[tuple[str, str]]:
         "release": job.release,
     }
     yield from ((name, value) for name, value in given.items() if value)
-    headers = redact(decode_headers(job.headers))
-    for place, (name, value) in enumerate(headers.items()):
-        yield "headers" if place == 0 else "", f"{name}: {value}"
+    yield from headers_of(job.headers)
+
+
+def headers_of(headers: bytes | None) -> Iterator[tuple[str, str]]:
+    """A line for each header."""
+    for place, (name, text) in enumerate(redact(decode_headers(headers)).items()):
+        yield "headers" if place == 0 else "", f"{name}: {text}"
 
 
 def _of_finished(row: Finished | None, now: int) -> Iterator[tuple[str, str]]:
@@ -90,17 +94,17 @@ def _of_finished(row: Finished | None, now: int) -> Iterator[tuple[str, str]]:
         yield "key", row.key
 
 
-def _result(value: Any) -> None:
+def _result(found: Any) -> None:
     """What was returned, or why that was not kept."""
-    if isinstance(value, dict) and value.keys() == {NOT_KEPT}:
-        _field("result", f"not kept: {value[NOT_KEPT]}")
+    if isinstance(found, dict) and found.keys() == {NOT_KEPT}:
+        field("result", f"not kept: {found[NOT_KEPT]}")
     else:
-        _value("result", value)
+        value("result", found)
 
 
-def _value(name: str, value: Any) -> None:
+def value(name: str, found: Any) -> None:
     """A JSON value, on one line if it fits."""
-    shown = redact(value)
+    shown = redact(found)
     text = printable(msgspec.json.encode(shown).decode())
     if len(text) <= width() - NAMES - 2:
         show(f"  {name:<{NAMES}}{text}")
@@ -121,14 +125,14 @@ def _failures(failures: Sequence[Failure], now: int) -> None:
     show(f"  {counted(len(failures), 'failure')}{several}", bold=True)
     for failure in failures:
         epoch = f" of epoch {failure.epoch}" if failure.epoch > 1 else ""
-        said = f"{_last_name(failure.type)}: {failure.message}" if failure.message else _last_name(failure.type)
+        said = f"{last_name(failure.type)}: {failure.message}" if failure.message else last_name(failure.type)
         head = f"attempt {failure.attempt}{epoch}, {beside(failure.at, now)}, {failure.reason}"
         _lines(f"{head}: {said}")
         cause, _, last_lines = (failure.cause or "").partition("\n")
         if cause:
             _lines(f"  died: {cause}")
         _lines(f"  in {span(failure.duration)} by {failure.worker} on {failure.host}")
-    _as_it_was(failures[-1].traceback or last_lines)
+    as_it_was(failures[-1].traceback or last_lines)
 
 
 def _lines(text: str) -> None:
@@ -136,7 +140,7 @@ def _lines(text: str) -> None:
         show(f"    {line}")
 
 
-def _as_it_was(text: str) -> None:
+def as_it_was(text: str) -> None:
     """A traceback, or what a process wrote before it died, line by line."""
     if not text:
         return
@@ -145,5 +149,6 @@ def _as_it_was(text: str) -> None:
         show(f"    {line}".rstrip())
 
 
-def _last_name(path: str) -> str:
+def last_name(path: str) -> str:
+    """The name of a class without its module."""
     return path.rpartition(".")[2]

@@ -20,6 +20,7 @@ COMMANDS = {
     "enqueue": ("redrive.cli.enqueue", "Add a job, or one for each line of a file."),
     "jobs": ("redrive.cli.jobs", "List jobs, see why one does not run, cancel it."),
     "queues": ("redrive.cli.queues", "See how deep queues are; pause, limit, move or purge them."),
+    "dlq": ("redrive.cli.dlq", "Find dead letters, read one, see what they have in common."),
     "events": ("redrive.cli.events", "Read what happened."),
     "doctor": ("redrive.cli.doctor", "Look for what is wrong, and say what to do."),
     "migrate": ("redrive.cli.migrate", "Bring the store to the schema of this version."),

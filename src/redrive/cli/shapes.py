@@ -5,7 +5,7 @@ from typing import Any
 from redrive.clock import SECOND, iso
 from redrive.errors import BadPayload
 from redrive.job import Job, decode, decode_headers
-from redrive.letter import Failure
+from redrive.letter import Failure, Group, Letter
 from redrive.limits import attempts_of
 from redrive.store import Depth, Entry, Finished, Gate, Listed, Record, Worker
 
@@ -109,6 +109,50 @@ def of_failure(failure: Failure) -> Shape:
         "traceback": failure.traceback,
     }
     return {name: value for name, value in shape.items() if value not in (None, "")}
+
+
+def of_letter(letter: Letter) -> Shape:
+    """A line of `dlq list`, or with payload and failures the whole of `dlq show`."""
+    shape: Shape = {
+        "id": letter.id,
+        "state": letter.state,
+        "task": letter.task,
+        "queue": letter.queue,
+        "priority": letter.priority,
+        "reason": letter.reason,
+        "type": letter.type,
+        "message": letter.message,
+        "group": letter.group,
+        "attempts": letter.attempts,
+        "epochs": letter.epochs,
+        "first_failed_at": _time(letter.first_failed_at),
+        "failed_at": _time(letter.failed_at),
+        "host": letter.host,
+        "worker": letter.worker,
+        "release": letter.release,
+        "version": letter.version,
+        "workflow": letter.workflow,
+        "headers": decode_headers(letter.headers) or None,
+        "payload": None if letter.payload is None else json_in(letter.payload),
+        "failures": [of_failure(failure) for failure in letter.failures] or None,
+    }
+    return {name: value for name, value in shape.items() if value is not None}
+
+
+def of_group(group: Group) -> Shape:
+    """A line of `dlq groups`."""
+    return {
+        "group": group.fingerprint,
+        "letters": group.count,
+        "state": group.state,
+        "task": group.task,
+        "reason": group.reason,
+        "type": group.type,
+        "title": group.title,
+        "first_seen": _time(group.first_seen),
+        "last_seen": _time(group.last_seen),
+        "sample": group.sample,
+    }
 
 
 def of_worker(worker: Worker) -> Shape:

@@ -1,11 +1,15 @@
 """Dead letters and their groups in memory."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
 from redrive.job import Job, State
 from redrive.letter import Failure, Group, GroupState, Letter, LetterState
+from redrive.query.matching import Subject, matcher
+from redrive.query.tree import Tree
+from redrive.store import Mark, Page, Total, Totals
 from redrive.stores.memory.rows import Memory, Row
 
 
@@ -85,6 +89,11 @@ def forget_letters(memory: Memory, limit: int) -> int:
     return len(over)
 
 
+def _mark(letter: Letter) -> Mark:
+    """Its place among letters."""
+    return letter.failed_at, letter.id
+
+
 class MemoryLetters:
     """Dead letters and their groups."""
 
@@ -93,15 +102,58 @@ class MemoryLetters:
         self._rows = memory.rows
 
     async def get(self, id: str) -> Letter | None:
-        """One letter with every failure of every epoch."""
-        with self._rows.lock:
-            return self._rows.letters.get(id)
+        """One letter with its payload and every failure of every epoch."""
+        return next(iter(await self.whole([id])), None)
 
-    async def groups(self, limit: int = 100) -> list[Group]:
-        """Groups, most letters first."""
+    async def find(self, query: Tree, after: Mark | None = None, limit: int = 50) -> Page:
+        """A page of the letters that a filter means, the last failure first."""
+        found = [letter for letter in self._meant(query) if after is None or _mark(letter) < after]
+        page = sorted(found, key=_mark, reverse=True)[:limit]
+        light = [msgspec.structs.replace(each, failures=(), workflow=None, payload=None, headers=None) for each in page]
+        return Page(light, _mark(page[-1]) if len(page) == limit else None)
+
+    async def whole(self, ids: Sequence[str]) -> list[Letter]:
+        """These letters as `get` answers them, in order; those that are gone are left out."""
         with self._rows.lock:
-            groups = sorted(self._rows.groups.values(), key=lambda group: (-group.count, group.fingerprint))
-        return groups[:limit]
+            return [self._whole(self._rows.letters[id]) for id in ids if id in self._rows.letters]
+
+    async def count(self, query: Tree) -> int:
+        """How many letters a filter means."""
+        return len(self._meant(query))
+
+    async def totals(self) -> Totals:
+        """How many open letters there are of each kind, without looking at them."""
+        with self._rows.lock:
+            letters = [each for each in self._rows.letters.values() if each.state is LetterState.OPEN]
+        counts = Counter((each.queue, each.task, each.priority, each.reason) for each in letters)
+        ordered = sorted(counts.items(), key=lambda kind: (*kind[0][:2], -kind[0][2], kind[0][3]))
+        kinds = [Total(queue=q, task=t, priority=p, reason=r, n=n) for (q, t, p, r), n in ordered]
+        times = [each.failed_at for each in letters]
+        return Totals(kinds=kinds, oldest=min(times, default=None), newest=max(times, default=None))
+
+    async def groups(self, query: Tree | None = None, limit: int = 100) -> list[Group]:
+        """Groups, most letters first; with a filter, of the letters it means, counted among them."""
+        counts = None if query is None else Counter(letter.group for letter in self._meant(query))
+        with self._rows.lock:
+            groups = list(self._rows.groups.values())
+        if counts is not None:
+            known = [group for group in groups if counts[group.fingerprint]]
+            groups = [msgspec.structs.replace(group, count=counts[group.fingerprint]) for group in known]
+        return sorted(groups, key=lambda group: (-group.count, group.fingerprint))[:limit]
+
+    def _meant(self, query: Tree) -> list[Letter]:
+        fits = matcher(query)
+        with self._rows.lock:
+            letters = [self._whole(letter) for letter in self._rows.letters.values()]
+        return [letter for letter in letters if fits(Subject.of(letter))]
+
+    def _whole(self, letter: Letter) -> Letter:
+        """With what its job still has."""
+        row = self._rows.jobs.get(letter.id)
+        if row is None or row.finished is not None:
+            return letter
+        job = row.job
+        return msgspec.structs.replace(letter, workflow=job.batch, payload=job.payload, headers=job.headers)
 
     async def revive(self, ids: Sequence[str], actor: str, reason: str) -> list[str]:
         """Give dead jobs a new epoch: dead to ready, epoch + 1, attempts from zero. Answers who was."""

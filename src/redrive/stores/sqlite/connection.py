@@ -7,6 +7,7 @@ import apsw
 from redrive.errors import StoreError
 from redrive.store import Settings
 from redrive.stores.sqlite.files import file_system, is_network
+from redrive.stores.sqlite.finding import with_functions
 
 SAFE = (3, 51, 3)
 """Earlier versions of SQLite can corrupt a file when readers and a checkpoint meet."""
@@ -54,7 +55,7 @@ def to_write(path: Path, settings: Settings) -> apsw.Connection:
 
 def to_read(path: Path, settings: Settings) -> apsw.Connection:
     """A connection beside it; it needs to write the shared memory of the log, and nothing else."""
-    return _connected(path, settings, _READER, apsw.SQLITE_OPEN_READWRITE)
+    return with_functions(_connected(path, settings, _READER, apsw.SQLITE_OPEN_READWRITE))
 
 
 def to_look(path: Path, settings: Settings) -> apsw.Connection:

@@ -26,6 +26,7 @@ def end_letters(tx: Transaction, ids: Sequence[bytes], state: LetterState) -> No
     """The letters of jobs that were redriven, or have ended otherwise than by dying, if they have one."""
     if not ids:
         return
-    groups = Counter(fingerprint for _, fingerprint in tx.all("open_letters_of", blobs_of(ids)))
-    tx.many("leave_group", sorted(groups.items()))
+    rows = tx.all("open_letters_of", blobs_of(ids))
+    tx.many("leave_group", sorted(Counter(row[0] for row in rows).items()))
+    tx.many("add_letter_total", [(*kind, -n) for kind, n in Counter(row[1:] for row in rows).items()])
     tx.run("end_letter", blobs_of(ids), state.value, None if state is LetterState.REDRIVEN else tx.now)

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from redrive.job import State
-from redrive.letter import Group, GroupState, Letter, LetterState
+from redrive.letter import Group, Letter, LetterState
+from redrive.query.tree import Tree
+from redrive.store import Mark, Page, Totals
+from redrive.stores.sqlite import finding
 from redrive.stores.sqlite.ending import end_letters
-from redrive.stores.sqlite.transaction import Snapshot, Transaction, unique
-from redrive.stores.sqlite.values import failure_of, ids_of, numbers_of, packed, spelled, unpacked_or_none
+from redrive.stores.sqlite.transaction import Transaction, unique
+from redrive.stores.sqlite.values import ids_of, numbers_of, packed, spelled
 
 if TYPE_CHECKING:
     from redrive.stores.sqlite import SqliteStore
@@ -20,12 +23,28 @@ class SqliteLetters:
         self._store = store
 
     async def get(self, id: str) -> Letter | None:
-        """One letter with every failure of every epoch."""
-        return await self._store.read(lambda snapshot: _letter(snapshot, id))
+        """One letter with its payload and every failure of every epoch."""
+        return next(iter(await self.whole([id])), None)
 
-    async def groups(self, limit: int = 100) -> list[Group]:
-        """Groups, most letters first."""
-        return await self._store.read(lambda snapshot: _groups(snapshot, limit))
+    async def find(self, query: Tree, after: Mark | None = None, limit: int = 50) -> Page:
+        """A page of the letters that a filter means, the last failure first."""
+        return await self._store.read(lambda snapshot: finding.find(snapshot, query, after, limit))
+
+    async def whole(self, ids: Sequence[str]) -> list[Letter]:
+        """These letters as `get` answers them, in order; those that are gone are left out."""
+        return await self._store.read(lambda snapshot: finding.whole(snapshot, ids))
+
+    async def count(self, query: Tree) -> int:
+        """How many letters a filter means."""
+        return await self._store.read(lambda snapshot: finding.count(snapshot, query))
+
+    async def totals(self) -> Totals:
+        """How many open letters there are of each kind, without looking at them."""
+        return await self._store.read(finding.totals)
+
+    async def groups(self, query: Tree | None = None, limit: int = 100) -> list[Group]:
+        """Groups, most letters first; with a filter, of the letters it means, counted among them."""
+        return await self._store.read(lambda snapshot: finding.groups(snapshot, query, limit))
 
     async def revive(self, ids: Sequence[str], actor: str, reason: str) -> list[str]:
         """Give dead jobs a new epoch: dead to ready, epoch + 1, attempts from zero. Answers who was."""
@@ -37,51 +56,6 @@ class SqliteLetters:
         return await self._store.read(
             lambda snapshot: [spelled(row[0]) for row in snapshot.all("letters_of_group", fingerprint, begin, limit)]
         )
-
-
-def _letter(snapshot: Snapshot, id: str) -> Letter | None:
-    blob = unpacked_or_none(id)
-    row = snapshot.first("letter", blob) if blob else None
-    if row is None:
-        return None
-    return Letter(
-        id=id,
-        task=row[0],
-        queue=row[1],
-        priority=row[2],
-        state=LetterState(row[3]),
-        reason=row[4],
-        type=row[5],
-        message=row[6],
-        group=row[7],
-        attempts=row[8],
-        epochs=row[9],
-        first_failed_at=row[10],
-        failed_at=row[11],
-        host=row[12],
-        worker=row[13],
-        release=row[14],
-        version=row[15],
-        failures=tuple(failure_of(each) for each in snapshot.all("failures_of", blob)),
-    )
-
-
-def _groups(snapshot: Snapshot, limit: int) -> list[Group]:
-    return [
-        Group(
-            fingerprint=row[0],
-            title=row[1],
-            task=row[2],
-            reason=row[3],
-            type=row[4],
-            count=row[5],
-            first_seen=row[6],
-            last_seen=row[7],
-            sample=spelled(row[8]),
-            state=GroupState(row[9]),
-        )
-        for row in snapshot.all("groups", limit)
-    ]
 
 
 def _revive(tx: Transaction, ids: Sequence[str], actor: str, reason: str) -> list[str]:

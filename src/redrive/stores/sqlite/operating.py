@@ -66,6 +66,7 @@ def prune(tx: Transaction, limit: int) -> int:
     _forget_failures(tx, over)
     tx.run("forget_workers", tx.steady, tx.boot)
     tx.run("forget_depths")
+    tx.run("forget_letter_totals")
     return len(over)
 
 

@@ -115,6 +115,8 @@ class _Endings:
         first: dict[bytes, int] = dict(tx.all("first_failures", blobs_of([letter[0] for letter in self._letters])))
         tx.many("put_letter", [(*letter, first[letter[0]]) for letter in self._letters])
         tx.many("join_group", [self._group(fingerprint) for fingerprint in sorted(self._groups)])
+        kinds = Counter((queue, task, priority, reason) for _, task, queue, priority, reason, *_ in self._letters)
+        tx.many("add_letter_total", [(*kind, n) for kind, n in kinds.items()])
 
     # one method per kind ----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@
 
 from redrive.testing.contract.adding import AddingRules
 from redrive.testing.contract.claiming import ClaimingRules
+from redrive.testing.contract.finding import FindingRules
 from redrive.testing.contract.journal import JournalRules
 from redrive.testing.contract.letters import LetterRules
 from redrive.testing.contract.operating import OperatingRules
@@ -23,6 +24,7 @@ class StoreContract(
     SettlingRules,
     LeaseRules,
     LetterRules,
+    FindingRules,
     OperatingRules,
     ReadingRules,
     WorkerRules,

@@ -143,6 +143,13 @@ CREATE TABLE letter (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX letter_open ON letter (fingerprint, id) WHERE state = 'open';
+-- Letters are found by what people ask for, the last failure first.
+CREATE INDEX letter_newest ON letter (failed_at, id);
+CREATE INDEX letter_of_state ON letter (state, failed_at, id);
+CREATE INDEX letter_of_queue ON letter (queue, state, failed_at, id);
+CREATE INDEX letter_of_task ON letter (task, state, failed_at, id);
+CREATE INDEX letter_of_reason ON letter (reason, state, failed_at, id);
+CREATE INDEX letter_of_group ON letter (fingerprint, state, failed_at, id);
 CREATE INDEX letter_ended ON letter (ended_at) WHERE ended_at IS NOT NULL;
 
 CREATE TABLE letter_group (
@@ -159,6 +166,16 @@ CREATE TABLE letter_group (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX letter_group_count ON letter_group (count DESC, fingerprint);
+
+-- How many open letters there are of each kind, kept with every change.
+CREATE TABLE letter_total (
+  queue TEXT NOT NULL,
+  task TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  PRIMARY KEY (queue, task, priority, reason)
+) STRICT, WITHOUT ROWID;
 
 -- Jobs that were purged and must not return.
 CREATE TABLE tombstone (

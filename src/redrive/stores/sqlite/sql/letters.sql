@@ -1,6 +1,6 @@
 -- name: open_letters_of
--- In which groups these jobs' letters are counted.
-SELECT l.id, l.fingerprint FROM carray(?1) AS wanted JOIN letter AS l ON l.id = wanted.value WHERE l.state = 'open'
+-- In which groups and totals these jobs' letters are counted.
+SELECT l.fingerprint, l.queue, l.task, l.priority, l.reason FROM carray(?1) AS wanted JOIN letter AS l ON l.id = wanted.value WHERE l.state = 'open'
 
 -- name: put_letter
 -- A new letter, or one more death for the one there is.
@@ -35,6 +35,20 @@ ON CONFLICT (fingerprint) DO UPDATE SET count = count + excluded.count,
 -- Letters that are not open any more.
 UPDATE letter_group SET count = count - ?2 WHERE fingerprint = ?1
 
+-- name: add_letter_total
+-- So many more open letters of a kind, or less.
+INSERT INTO letter_total (queue, task, priority, reason, n) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET n = n + excluded.n
+
+-- name: letter_totals
+-- How many open letters there are of each kind.
+SELECT queue, task, priority, reason, n FROM letter_total WHERE n > 0 ORDER BY queue, task, priority DESC, reason
+
+-- name: letter_span
+-- When the open letters failed that have waited longest and shortest.
+SELECT (SELECT failed_at FROM letter WHERE state = 'open' ORDER BY failed_at LIMIT 1),
+  (SELECT failed_at FROM letter WHERE state = 'open' ORDER BY failed_at DESC LIMIT 1)
+
 -- name: dead_jobs
 -- Which of these are dead.
 SELECT j.seq, j.id, j.queue, j.task, j.priority, j.epoch FROM carray(?1) AS wanted
@@ -46,11 +60,42 @@ UPDATE job SET state = 'ready', epoch = epoch + 1, epoch_at = ?2, due_at = ?2, s
   losses = 0, suspect = 0, ended_at = NULL, end_reason = NULL, unknown_since = NULL
 WHERE seq IN (SELECT value FROM carray(?1))
 
--- name: letter
--- One letter.
-SELECT task, queue, priority, state, reason, type, message, fingerprint, attempts, epochs, first_failed_at, failed_at,
-  host, worker, release, version
-FROM letter WHERE id = ?
+-- name: letters
+-- Letters as they are, with what their jobs still have.
+SELECT l.id, l.task, l.queue, l.priority, l.state, l.reason, l.type, l.message, l.fingerprint, l.attempts, l.epochs,
+  l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version, j.batch, j.payload, j.headers
+FROM carray(?1) AS wanted JOIN letter AS l ON l.id = wanted.value LEFT JOIN job AS j ON j.id = l.id
+
+-- name: find_letters
+-- A page of letters, the last failure first; the condition of a filter takes the place of the remark.
+SELECT l.id, l.task, l.queue, l.priority, l.state, l.reason, l.type, l.message, l.fingerprint, l.attempts, l.epochs,
+  l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version
+FROM letter AS l
+WHERE (l.failed_at, l.id) < (?, ?) AND /* condition */ 1
+ORDER BY l.failed_at DESC, l.id DESC LIMIT ?
+
+-- name: judge_letters
+-- The same with what only the predicate of a filter can judge; the traceback only if it is asked for.
+SELECT l.id, l.task, l.queue, l.priority, l.state, l.reason, l.type, l.message, l.fingerprint, l.attempts, l.epochs,
+  l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version, j.batch, j.payload, j.headers,
+  iif(?, (SELECT t.text FROM failure AS f JOIN traceback AS t ON t.hash = f.traceback
+    WHERE f.job = l.id ORDER BY f.seq DESC LIMIT 1), NULL)
+FROM letter AS l LEFT JOIN job AS j ON j.id = l.id
+WHERE (l.failed_at, l.id) < (?, ?) AND /* condition */ 1
+ORDER BY l.failed_at DESC, l.id DESC LIMIT ?
+
+-- name: count_letters
+-- How many letters a filter means.
+SELECT count(*) FROM letter AS l WHERE /* condition */ 1
+
+-- name: count_by_group
+-- In which groups the letters are that a filter means.
+SELECT l.fingerprint, count(*) FROM letter AS l WHERE /* condition */ 1 GROUP BY l.fingerprint
+
+-- name: groups_named
+-- These groups.
+SELECT g.fingerprint, g.title, g.task, g.reason, g.type, g.count, g.first_seen, g.last_seen, g.sample, g.state
+FROM carray(?1) AS wanted JOIN letter_group AS g ON g.fingerprint = wanted.value
 
 -- name: groups
 -- Groups, most letters first.

@@ -120,6 +120,10 @@ DELETE FROM traceback WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM failure WHER
 DELETE FROM worker WHERE (alive_until <= ?1 OR alive_boot <> ?2)
   AND NOT EXISTS (SELECT 1 FROM job WHERE state = 'leased' AND worker = worker.id)
 
+-- name: forget_letter_totals
+-- Kinds of letters of which none is open any more.
+DELETE FROM letter_total WHERE n = 0
+
 -- name: forget_depths
 -- Queues and states in which there is nothing any more.
 DELETE FROM depth WHERE n = 0

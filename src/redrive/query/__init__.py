@@ -1,0 +1,1 @@
+"""The filter language: text -> tree -> a condition of an engine, and a predicate in Python that means the same."""

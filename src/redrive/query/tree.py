@@ -1,0 +1,121 @@
+"""What a filter says, with every name resolved and every value read: nothing here depends on how it was spelled."""
+
+from typing import Literal
+
+import msgspec
+
+Order = Literal["=", "<", "<=", ">", ">=", "~"]
+"""`!=` is a negated `=`; `~` is: contains, in any case."""
+
+Step = str | int
+
+
+class Scalar(msgspec.Struct, frozen=True):
+    """A value that is compared with JSON: quoted it is a text, bare it may also be a number, true, false or null."""
+
+    text: str
+    quoted: bool = False
+
+
+class Both(msgspec.Struct, frozen=True):
+    """All of these."""
+
+    terms: tuple["Tree", ...]
+
+
+class Either(msgspec.Struct, frozen=True):
+    """Any of these."""
+
+    terms: tuple["Tree", ...]
+
+
+class Not(msgspec.Struct, frozen=True):
+    """All but these."""
+
+    term: "Tree"
+
+
+class Compare(msgspec.Struct, frozen=True):
+    """A field of the letter against a value of the field's kind; a missing one is never equal, less or more."""
+
+    field: str
+    order: Order
+    value: str | int
+
+
+class Among(msgspec.Struct, frozen=True):
+    """The field is one of these."""
+
+    field: str
+    values: tuple[str | int, ...]
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """The letter has nothing there."""
+
+    field: str
+
+
+class Said(msgspec.Struct, frozen=True):
+    """This stands somewhere in the message, the error type or the task, in any case."""
+
+    text: str
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A place in the payload or the headers: no steps for the whole of it."""
+
+    of: Literal["payload", "headers"]
+    steps: tuple[Step, ...] = ()
+
+
+class Path(msgspec.Struct, frozen=True):
+    """An RFC 9535 path into the payload, which may select several values."""
+
+    text: str
+
+
+class CompareJson(msgspec.Struct, frozen=True):
+    """Some value that is selected there compares so."""
+
+    where: Place | Path
+    order: Order
+    value: Scalar
+
+
+class AmongJson(msgspec.Struct, frozen=True):
+    """Some value that is selected there is one of these."""
+
+    where: Place | Path
+    values: tuple[Scalar, ...]
+
+
+class MissingJson(msgspec.Struct, frozen=True):
+    """Nothing is there, or only null."""
+
+    where: Place | Path
+
+
+class Selects(msgspec.Struct, frozen=True):
+    """The path selects something."""
+
+    path: Path
+
+
+Tree = Both | Either | Not | Compare | Among | Missing | Said | CompareJson | AmongJson | MissingJson | Selects
+
+EVERYTHING = Both(())
+"""The filter that lets every letter through."""
+
+
+def fields_in(tree: Tree) -> frozenset[str]:
+    """The fields of the letter itself that a filter speaks of."""
+    match tree:
+        case Both(terms) | Either(terms):
+            return frozenset().union(*map(fields_in, terms))
+        case Not(term):
+            return fields_in(term)
+        case Compare(field) | Among(field) | Missing(field):
+            return frozenset({field})
+        case _:
+            return frozenset()
