@@ -19,8 +19,11 @@ from redrive.events import EVENTS
 from redrive.options import Options
 from redrive.query.fields import FIELDS
 from redrive.query.parsing import DEPTH_LIMIT, TERMS_LIMIT, VALUES_LIMIT
+from redrive.query.paths import WAYS
 from redrive.query.words import LENGTH_LIMIT
 from redrive.reasons import ALIASES, RETRYABLE
+from redrive.redrives import Options as RedriveOptions
+from redrive.redrives import Run
 from redrive.store import Store, Traits
 from redrive.stores.memory import MemoryStore
 from redrive.stores.sqlite import SqliteStore
@@ -45,6 +48,23 @@ OPTIONS = {
     "headers": "texts by name, for the handler and for tracing",
     "batch": "the batch that it belongs to",
     "needs": "dependencies: while the gate of one is closed, the job waits without spending an attempt",
+}
+
+REDRIVE_OPTIONS = {
+    "reason": "why, for the history",
+    "actor": "who, for the history; `app@HOST` unless it is said",
+    "all": "every open letter, when no filter is given",
+    "limit": "so many letters at the most, those that failed last",
+    "ramp": "the stages, such as `[1, 5, 25]`; `False`: everything at once. Above 20 letters they are 1, 5, 25, 125",
+    "stop_at": "a group that fails as before in more than this share stops, such as `0.2` or `20%`; `False`: never",
+    "stage_timeout": "pause when a stage has no verdict for so long; 10 minutes",
+    "rate": "so many letters a second, or `50/s`, `10/m`, `1000/h`",
+    "parallel": "so many released and not ended at the most",
+    "judge": "`first`: an attempt that fails as before counts at once; `final`: only the last one does",
+    "keep_attempts": "attempts that were spent stay spent; at least one is left",
+    "max_attempts": "another limit of attempts than the job's own",
+    "queue": "where its jobs go instead of to their own queue",
+    "wait": "`False`: leave it to the workers",
 }
 
 WRITTEN = "<!-- written by `make docs` from the code; change it there -->\n"
@@ -144,12 +164,18 @@ def python() -> str:
     options = table(
         "option", "means", rows=[(f"`{field.name}`", OPTIONS[field.name]) for field in msgspec.structs.fields(Options)]
     )
+    wishes = table(
+        "option", "means", rows=[(f"`{name}`", REDRIVE_OPTIONS[name]) for name in RedriveOptions.__annotations__]
+    )
     return (
         "# Python\n\nPlain names are synchronous, names that begin with `a` asynchronous. Durations are seconds, a "
         'text such as `"10m"`, or a timedelta.\n\n'
         + "\n".join(parts)
         + f"\n## Options of `using`\n\n{options}"
-        + f"\n## `app.letters`\n\n{_sentence(Letters)}\n\n"
+        + f"\n## Options of `app.redrive`\n\n{wishes}"
+        + f"\n## What `app.redrive` answers\n\n{_sentence(Run)}\n\n"
+        + "\n".join(_members("Run", Run))
+        + f"\n\n## `app.letters`\n\n{_sentence(Letters)}\n\n"
         + "\n".join(_members("Letters", Letters))
     )
 
@@ -259,15 +285,19 @@ def filters() -> str:
         "`!=` goes with `=`, `not in` with `in`, `<=` and `>=` with `<` and `>`, and `is null`, `is not null` with "
         "all. `~` means: contains, in any case. `error_type` is a reason where its value is one, else the type of the "
         "exception. What is missing is not equal to anything, so `release != 2.4` means letters without a release "
-        "too.\n\n"
+        "too; `release = null` is another way to write `release is null`. The case of a field's name, and whether it "
+        "has `_`, `-` or nothing between its words, make no difference.\n\n"
         "## Times\n\n"
-        "`-24h` and `-7d` count from now; `2026-01-31` is that whole day where you are, `2026-01-31T08:00` a moment of "
-        "it, with a zone if you write one.\n\n"
+        "`-24h` and `-7d` count from now; `2026-01-31` is that whole day where you are, as are `today` and "
+        "`yesterday`; "
+        "`2026-01-31T08:00` is a moment of it, with a zone if you write one.\n\n"
         "## Payload and headers\n\n"
-        'A place is written `payload.user.tier`, `payload.items[0]`, `payload["a b"]`; `item` is another word for '
+        'A place is written `payload.user.tier`, `payload.items[0]`, `payload["a b"]` or `payload."a b"`; `item` is '
+        "another word for "
         "`payload`. What begins with `$` is a path of RFC 9535 into the payload: alone it is true when it selects "
         "something, compared it is true when any value that it selects is. Its functions `match` and `search` are "
-        "refused, because a pattern can take for ever.\n\n"
+        "refused, because a pattern can take for ever, and so is a path whose brackets list so many places that it "
+        f"follows more than {WAYS} ways at once.\n\n"
         f"{table('filter', 'means', rows=JSON)}\n"
         "## Limits\n\n"
         f"{LENGTH_LIMIT:,} characters, {TERMS_LIMIT} terms, {VALUES_LIMIT:,} values in a list, brackets {DEPTH_LIMIT} "

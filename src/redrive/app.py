@@ -5,7 +5,7 @@ import random
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -30,6 +30,7 @@ from redrive.store import Settings, Store
 from redrive.task import Isolation, P, R, Registry, Task, TaskOptions, check_handler, default_name, memory_size
 
 if TYPE_CHECKING:
+    from redrive import redrives
     from redrive.triage import Letters
     from redrive.worker import Worker
 
@@ -271,6 +272,16 @@ class Redrive:
         from redrive.triage import Letters  # lazily: who only enqueues needs no filters
 
         return Letters(self)
+
+    async def aredrive(self, filter: str = "", **options: "Unpack[redrives.Options]") -> "redrives.Run":
+        """Bring letters back in paced stages that stop by themselves; answers how it went once it has ended."""
+        from redrive.redrives import run  # lazily: who only enqueues needs no redrives
+
+        return await run(self, filter, options)
+
+    def redrive(self, filter: str = "", **options: "Unpack[redrives.Options]") -> "redrives.Run":
+        """Bring letters back in paced stages that stop by themselves; answers how it went once it has ended."""
+        return portal.run(lambda: self.aredrive(filter, **options), "redrive")
 
     def worker(
         self,

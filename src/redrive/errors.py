@@ -11,6 +11,7 @@ RedriveError                    exit code
 │   └── BadApp                  2   a module without an app, or with several
 ├── QueueFull                   1   the store refused the job before accepting it
 ├── NotFound                    5   no such job, queue or worker
+├── Outdated                    1   the letter has changed since it was read
 ├── NotReady                    1   the job has no result yet
 ├── JobFailed                   1   the job whose result was asked for is dead or discarded
 ├── LeaseLost                   1   the right to run this job has passed to somebody else
@@ -83,6 +84,10 @@ class NotFound(RedriveError):
     """There is no such job, queue or worker."""
 
     exit_code = 5
+
+
+class Outdated(RedriveError):
+    """The letter has changed since it was read; nothing was changed."""
 
 
 class NotReady(RedriveError):

@@ -18,6 +18,7 @@ from redrive.duties.loop import Duties, Duty
 from redrive.duties.merger import Merger
 from redrive.duties.pruner import Pruner
 from redrive.duties.reaper import Reaper
+from redrive.duties.redriver import Redriver
 from redrive.duties.sampler import Sampler
 from redrive.errors import StoreError
 from redrive.failpoints import reached
@@ -43,6 +44,7 @@ class Keeper:
         self._settings = bench.app.config.worker
         self._reaper = Reaper(bench, store, worker.announce)
         duties: list[Duty] = [self._reaper, Pruner(store), Sampler(store, self._clock), Merger(store)]
+        duties.append(Redriver(store, self._clock))
         self._duties = Duties(store, self._clock, row.id, duties, self._settings.lease)
         self._beaten_at = NEVER
         self._shown: tuple[str, ...] = ()

@@ -35,6 +35,15 @@ class GroupState(StrEnum):
     REOPENED = "reopened"
 
 
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wrote about a group or a letter; it outlives every retry."""
+
+    at: int
+    actor: str
+    text: str
+    group: bool = False  # about the group of the letter that it is shown with
+
+
 class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All letters with the same cause."""
 
@@ -48,6 +57,19 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_seen: int
     sample: str  # a job id
     state: GroupState = GroupState.OPEN
+    owner: str | None = None
+    muted_until: int | None = None  # None: until somebody opens it again
+    closed_in: str | None = None  # the release that fixed it
+    notes: tuple[Note, ...] = ()  # only of a group that was asked for by its name
+
+
+class Replaced(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job was given before somebody edited its letter."""
+
+    version: int
+    payload: bytes
+    at: int  # when it was replaced
+    actor: str
 
 
 class LetterState(StrEnum):
@@ -77,7 +99,11 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     worker: str
     release: str | None = None
     version: int = 1
+    owner: str | None = None  # its own, else its group's
     workflow: str | None = None  # the batch that its job belongs to
     payload: bytes | None = None
     headers: bytes | None = None
+    payload_version: int = 1
+    replaced: tuple[Replaced, ...] = ()  # the payloads before this one, the original first
     failures: tuple[Failure, ...] = ()
+    notes: tuple[Note, ...] = ()  # its own and its group's, oldest first

@@ -5,10 +5,12 @@ Wald's likelihood ratios over shares above the bound; by Ville's inequality a ca
 with a probability of at most 1 % however often one looks, so that it may be asked after every single answer.
 """
 
+import heapq
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Literal
 
 ERROR = 0.01
@@ -123,3 +125,75 @@ def next_step(pace: Pace, causes: Mapping[str, Cause], stage: int, stopped: froz
         return Step("finish", stage, 0, stopped)
     size = stage_size(stage + 1, pace.stages)
     return Step("release", stage + 1, left if size is None else min(size, left), stopped)
+
+
+# --- pace -------------------------------------------------------------------------------------------------------------
+
+BURST = 250_000
+"""Microseconds of a rate that may be made up for at once."""
+
+
+def room(rate: float | None, parallel: int | None, running: int, now: int, paced_at: int) -> int | None:
+    """How many letters may be released now; None for any number. `paced_at` is up to when the rate is used up."""
+    free = None if parallel is None else max(0, parallel - running)
+    if rate is None:
+        return free
+    due = int((now - _from(rate, now, paced_at)) * rate / 1_000_000 + 1e-6)
+    return max(0, due if free is None else min(due, free))
+
+
+def paced(rate: float | None, released: int, now: int, paced_at: int) -> int:
+    """Up to when the rate is used up once so many more are released."""
+    return now if rate is None else int(_from(rate, now, paced_at) + released * 1_000_000 / rate)
+
+
+def _from(rate: float, now: int, paced_at: int) -> int:
+    return max(paced_at, now - max(BURST, math.ceil(1_000_000 / rate)))
+
+
+def shared(waiting: Mapping[str, tuple[int, int]], n: int) -> dict[str, int]:
+    """How many of each cause to release so that the causes take turns; given how many went before and are left."""
+    line = [(taken, cause) for cause, (taken, left) in waiting.items() if left]
+    heapq.heapify(line)
+    found: dict[str, int] = {}
+    for _ in range(n):
+        if not line:
+            break
+        taken, cause = heapq.heappop(line)
+        found[cause] = found.get(cause, 0) + 1
+        if found[cause] < waiting[cause][1]:
+            heapq.heappush(line, (taken + 1, cause))
+    return found
+
+
+def turn_of(redrive: bytes, letter: bytes) -> int:
+    """The place of a letter among those of its cause.
+
+    A half of them, drawn by chance, comes last, a quarter before that, and so on, so that the first ones are of all
+    hosts and ages; within such a share they follow their ids, so that a store finds them beside each other.
+    """
+    chance = int.from_bytes(blake2b(redrive + letter, digest_size=8).digest())
+    share = 64 - (chance & -chance).bit_length() if chance else 0
+    return share << 56 | int.from_bytes(letter[:7])
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+Ending = Literal["succeeded", "retried", "buried", "discarded"]
+Verdict = Literal["passed", "relapsed", "strayed", "dropped"]
+Outcome = Literal["succeeded", "recurred", "otherwise", "discarded"]
+
+
+def judged(ending: Ending, *, same: bool, judge: str) -> tuple[Outcome | None, Verdict | None]:
+    """What an attempt says of a letter: how it has ended, if it has, and what it tells about the cause.
+
+    `same`: it failed with the letter's own fingerprint. Waiting for the whole policy (`final`) a retry tells nothing.
+    """
+    match ending:
+        case "succeeded":
+            return "succeeded", "passed"
+        case "discarded":
+            return "discarded", "dropped"
+        case "buried":
+            return ("recurred", "relapsed") if same else ("otherwise", "strayed")
+    return None, "relapsed" if same and judge == "first" else None

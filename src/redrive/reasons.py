@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from redrive.errors import Bury, ConfigError, RetryAfter
-from redrive.evidence import Facts, essence, is_a, leaves, wish
+from redrive.evidence import MESSAGE_LIMIT, Facts, essence, is_a, leaves, wish
 from redrive.redact import class_name, shortened
 
 RETRYABLE = {
@@ -199,6 +199,15 @@ def reason_named(text: str) -> str:
     """The reason that a typed word means: `TIMEOUT`, `CommandFailed`, `validation-failed`; own reasons stay."""
     name = re.sub(r"[\s_-]+", "_", text.strip()).lower()
     return _WORDS.get(name.replace("_", ""), name)
+
+
+def reason_told(type: str, message: str) -> str:
+    """The reason of a failure of which only the name of its type and its message are known; else `unknown`."""
+    if (named := reason_named(type)) in RETRYABLE:
+        return named
+    if type in _BY_TYPE or f"builtins.{type}" in _BY_TYPE:
+        return _BY_TYPE.get(type) or _BY_TYPE[f"builtins.{type}"]
+    return next((reason for reason, pattern in _BY_MESSAGE if pattern.search(message[:MESSAGE_LIMIT])), "unknown")
 
 
 def rules_from(rows: Iterable[Mapping[str, Any]], where: str = "[[reasons]]") -> Rules:

@@ -12,8 +12,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from redrive.disposal import NEVER
 from redrive.job import Job, State
-from redrive.letter import Failure, Group, Letter
+from redrive.letter import Failure, Group, GroupState, Letter
 from redrive.query.tree import Tree
 
 # --- adding ---------------------------------------------------------------------------------------------------------
@@ -196,6 +197,16 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration: int = 0
 
 
+class Success(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that went well, kept to compare failures with."""
+
+    at: int
+    size: int  # of the payload
+    host: str = ""
+    release: str | None = None
+    payload: bytes | None = None  # None when it was too long to be kept
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything the store knows of one job."""
 
@@ -292,6 +303,10 @@ class Jobs(Protocol):
         """The ids that end like this, at most `limit`."""
         ...
 
+    async def successes(self, task: str) -> list[Success]:
+        """A few successes of a task, chosen by chance among the last ones."""
+        ...
+
     async def find(self, query: JobQuery) -> list[Listed]:
         """A page of jobs, newest first."""
         ...
@@ -332,8 +347,45 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     newest: int | None = None
 
 
+class Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """What a filter means, seen from afar."""
+
+    n: int
+    groups: int = 0
+    oldest: int | None = None  # when those failed last that have waited longest and shortest
+    newest: int | None = None
+
+
+class Disposed(msgspec.Struct, frozen=True):
+    """The letters that were dealt with, and why the others were left."""
+
+    ids: list[str]
+    left: dict[str, str] = {}
+
+
+class Foreign(msgspec.Struct, frozen=True, kw_only=True):
+    """A dead job from elsewhere: what it was given, how often it was tried, and every failure that is known."""
+
+    job: Job  # with the id, the attempts and the epoch that it shall have here
+    failures: tuple[Failure, ...]  # at least one, oldest first
+    first_failed_at: int
+    version: int = 1
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """Another payload for the job of a letter that was read in this version."""
+
+    id: str
+    version: int
+    payload: bytes
+
+
 class Letters(Protocol):
     """Dead letters and their groups."""
+
+    async def take_in(self, letters: Sequence[Foreign], actor: str) -> list[Accepted | Existing]:
+        """Make each a dead job with its open letter; what is there already, or was purged, stays as it is."""
+        ...
 
     async def get(self, id: str) -> Letter | None:
         """One letter with its payload and every failure of every epoch."""
@@ -366,6 +418,238 @@ class Letters(Protocol):
     async def of_group(self, fingerprint: str, after: str | None, limit: int) -> list[str]:
         """The ids of a group's open letters, oldest first."""
         ...
+
+    # their end; whoever asks for many sends at most a few thousand at once
+
+    async def outline(self, query: Tree) -> Outline:
+        """How many letters a filter means, in how many groups, and between which times they failed last."""
+        ...
+
+    async def discard(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
+        """End dead jobs and their open letters, of those that failed last at `upto` or before."""
+        ...
+
+    async def restore(self, ids: Sequence[str], actor: str, reason: str) -> Disposed:
+        """Undo a discard: dead again, with an open letter in its group."""
+        ...
+
+    async def purge(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
+        """Remove letters with their failures, notes and jobs; a tombstone keeps their ids from being added again."""
+        ...
+
+    async def edit(self, edits: Sequence[Edit], actor: str, reason: str) -> Disposed:
+        """Give dead jobs other payloads; a letter that has changed since it was read is left as it is."""
+        ...
+
+    # what people say of them
+
+    async def named(self, prefix: str, limit: int = 5) -> list[Group]:
+        """The groups whose names begin so, with their notes."""
+        ...
+
+    async def set_groups(
+        self,
+        groups: Sequence[str],
+        state: GroupState,
+        actor: str,
+        *,
+        reason: str = "",
+        until: int | None = None,
+        release: str | None = None,
+    ) -> list[str]:
+        """Mute groups until a moment, close them in a release, or open them; answers which there are."""
+        ...
+
+    async def assign(self, owner: str | None, actor: str, groups: Sequence[str] = (), ids: Sequence[str] = ()) -> int:
+        """Say who looks after groups and letters, None for nobody; answers how many there are."""
+        ...
+
+    async def note(self, text: str, actor: str, groups: Sequence[str] = (), ids: Sequence[str] = ()) -> int:
+        """Write something about groups and letters that outlives their retries; answers how many there are."""
+        ...
+
+
+# --- redrives ---------------------------------------------------------------------------------------------------------
+
+RedriveState = Literal["freezing", "running", "paused", "finished", "cancelled"]
+OPEN_REDRIVES: tuple[RedriveState, ...] = ("freezing", "running", "paused")
+
+ItemState = Literal["pending", "released", "succeeded", "recurred", "otherwise", "skipped", "discarded"]
+"""Of a letter in a redrive: `recurred` failed as it did before, `otherwise` failed of something new."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a redrive is to do, as it was asked for."""
+
+    filter: str = ""  # of open letters, relative times count from its opening
+    limit: int | None = None  # so many letters at the most, those that failed last
+    stages: tuple[int, ...] | None = None  # empty: everything at once; None: careful when there are many
+    stop_at: float | Literal["never"] | None = None
+    stage_timeout: int = 600_000_000  # microseconds
+    rate: float | None = None  # letters a second
+    parallel: int | None = None  # released and not ended
+    judge: Literal["first", "final"] = "first"
+    keep_attempts: bool = False
+    max_attempts: int | None = None
+    queue: str | None = None  # where its jobs go instead of their own
+
+
+class Redrive(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A durable bulk operation that gives a frozen selection of letters a new epoch."""
+
+    id: str
+    plan: Plan
+    actor: str
+    reason: str
+    state: RedriveState
+    opened_at: int
+    version: int = 1
+    frozen_at: int | None = None
+    ended_at: int | None = None
+    total: int = 0  # letters in it
+    stage: int = 0
+    stage_left: int = 0  # to be released in this stage
+    stage_at: int = 0
+    why: str = ""  # it is paused or was cancelled
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the letters of one cause do in a redrive: where they are now, and the first answer that each has given.
+
+    Without a second thought: who has `relapsed` at its first attempt may still have `succeeded` at a later one.
+    """
+
+    cause: str
+    title: str = ""
+    total: int = 0
+    skipped: int = 0
+    released: int = 0
+    succeeded: int = 0
+    recurred: int = 0
+    otherwise: int = 0
+    discarded: int = 0
+    passed: int = 0
+    relapsed: int = 0
+    strayed: int = 0
+    dropped: int = 0
+    stopped: int | None = None  # in which stage
+
+    @property
+    def left(self) -> int:
+        """Not released."""
+        return self.total - self.skipped - self.released
+
+    @property
+    def running(self) -> int:
+        """Released, and not ended."""
+        return self.released - self.succeeded - self.recurred - self.otherwise - self.discarded
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the letters of one stage have answered first."""
+
+    number: int
+    at: int
+    released: int = 0
+    passed: int = 0
+    relapsed: int = 0
+    strayed: int = 0
+    dropped: int = 0
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A letter in a redrive; `why` is the reason of a skip, or the group that a failure belongs to."""
+
+    id: str
+    cause: str
+    state: ItemState
+    stage: int = 0
+    why: str = ""
+    at: int = 0
+
+
+class Pattern(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Items that ended alike: skipped for one reason, or failed of one cause."""
+
+    state: ItemState
+    why: str
+    n: int
+    sample: str
+    title: str = ""
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """What a release has done."""
+
+    released: int = 0
+    skipped: int = 0
+    left: int = 0  # to be released in this stage
+
+
+class Redrives(Protocol):
+    """Redrives: open, freeze, release in stages, watch."""
+
+    async def open(self, plan: Plan, actor: str, reason: str) -> Redrive:
+        """Begin one; letters that die from here on are not in it."""
+        ...
+
+    async def freeze(self, id: str, limit: int) -> bool:
+        """Take in up to `limit` more of its letters; whether it is frozen, and may release."""
+        ...
+
+    async def release(self, id: str, stage: int, size: int, limit: int) -> Chunk:
+        """Give up to `limit` letters a new epoch: of a stage that runs, or of the next one, which has `size` of them.
+
+        Does nothing when the redrive does not run, or is in another stage than the caller believes. The causes take
+        turns; a letter that is not open any more, or is another death, is skipped.
+        """
+        ...
+
+    async def stop(self, id: str, causes: Sequence[str], actor: str) -> list[str]:
+        """Release nothing more of these causes; answers which were not stopped yet."""
+        ...
+
+    async def change(self, id: str, version: int, state: RedriveState, actor: str, why: str = "") -> Redrive | None:
+        """Pause, resume (`running`), cancel or finish; None when it has another version or cannot become that."""
+        ...
+
+    async def get(self, id: str) -> Redrive | None:
+        """One redrive."""
+        ...
+
+    async def find(self, states: Sequence[RedriveState] = (), limit: int = 50) -> list[Redrive]:
+        """Redrives in these states, or all of them; the newest first."""
+        ...
+
+    async def tally(self, id: str) -> list[Tally]:
+        """How each cause does, most letters first."""
+        ...
+
+    async def stages(self, id: str) -> list[Stage]:
+        """The stages so far."""
+        ...
+
+    async def patterns(self, id: str) -> list[Pattern]:
+        """Why letters were skipped, and of what they failed; most of them first."""
+        ...
+
+    async def items(
+        self, id: str, states: Sequence[ItemState] = (), after: str | None = None, limit: int = 100
+    ) -> list[Item]:
+        """A page of its letters in the order of their ids; only those in these states if any are named."""
+        ...
+
+
+def becomes(redrive: Redrive, wanted: RedriveState) -> RedriveState | None:
+    """What a redrive is when somebody wants it to be that; None when it cannot."""
+    match redrive.state, wanted:
+        case ("freezing" | "running", "paused") | ("freezing" | "running" | "paused", "cancelled"):
+            return wanted
+        case ("paused", "running"):
+            return "running" if redrive.frozen_at is not None else "freezing"
+        case ("running", "finished"):
+            return wanted
+    return None
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------
@@ -400,7 +684,7 @@ class Workers(Protocol):
         ...
 
     async def leave(self, worker: str) -> None:
-        """This worker ends in peace."""
+        """This worker ends in peace; its duties are free."""
         ...
 
     async def find(self) -> list[Worker]:
@@ -536,6 +820,9 @@ class Store(Protocol):
 
     @property
     def letters(self) -> Letters: ...
+
+    @property
+    def redrives(self) -> Redrives: ...
 
     @property
     def workers(self) -> Workers: ...

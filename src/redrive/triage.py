@@ -1,18 +1,28 @@
 """Looking through dead letters: find, count, group and see them, by filters."""
 
-from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from redrive.letter import Group, Letter, LetterState
+from redrive.actor import actor
+from redrive.bulk import Tally, Verb, chosen, disposed, disposed_by_id
+from redrive.clock import Duration, micros
+from redrive.errors import NotFound, Outdated, UsageError
+from redrive.job import encode
+from redrive.letter import Group, GroupState, Letter, LetterState
 from redrive.portal import portal
+from redrive.query.matching import Subject, matcher
 from redrive.query.parsing import parse
 from redrive.query.tree import Both, Compare, Tree, fields_in
-from redrive.store import Mark, Page, Store
+from redrive.store import Edit, Mark, Page, Store
+from redrive.targets import kept, note_of, targets
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
 
 PAGE = 200
+AT_ONCE = 20
+"""So many letters are whole in memory at a time: each may be as large as a payload may be."""
+MOST_GROUPS = 1_000_000
 
 _OPEN = Compare("state", "=", LetterState.OPEN.value)
 
@@ -36,8 +46,24 @@ async def pages(store: Store, tree: Tree, limit: int | None = None, size: int = 
         left = None if left is None else left - len(page.letters)
 
 
+async def whole(store: Store, tree: Tree, limit: int | None = None) -> AsyncIterator[Letter]:
+    """The same with payload and every failure; one that is no longer meant when it is read is left out."""
+    fits = matcher(tree)
+    async for page in pages(store, tree, limit):
+        async for letter in _read(store, [each.id for each in page]):
+            if fits(Subject.of(letter)):
+                yield letter
+
+
+async def _read(store: Store, ids: list[str]) -> AsyncIterator[Letter]:
+    for begin in range(0, len(ids), AT_ONCE):
+        for letter in await store.letters.whole(ids[begin : begin + AT_ONCE]):
+            yield letter
+
+
 async def causes(store: Store, filter: str, now: int, limit: int) -> list[Group]:
     """The groups of the letters that a filter means; without one the store knows them without counting."""
+    limit = min(limit, MOST_GROUPS)
     if filter.strip():
         return await store.letters.groups(meant(filter, now), limit)
     return [group for group in await store.letters.groups(None, limit) if group.count]
@@ -52,9 +78,8 @@ class Letters:
     async def afind(self, filter: str = "", limit: int | None = None) -> AsyncIterator[Letter]:
         """Letters with payload and every failure, the last failure first, streamed in bounded memory."""
         tree, store = self._meant(filter), await self._app.opened()
-        async for page in pages(store, tree, limit):
-            for letter in await store.letters.whole([each.id for each in page]):
-                yield letter
+        async for letter in whole(store, tree, limit):
+            yield letter
 
     def find(self, filter: str = "", limit: int | None = None) -> Iterator[Letter]:
         """Letters with payload and every failure, the last failure first, streamed in bounded memory."""
@@ -89,6 +114,141 @@ class Letters:
     def groups(self, filter: str = "", limit: int = 100) -> list[Group]:
         """The groups that the letters are in, counted among them, most letters first."""
         return portal.run(lambda: self.agroups(filter, limit), "groups")
+
+    # their end ------------------------------------------------------------------------------------------------------
+
+    async def adiscard(
+        self, filter: str = "", *, ids: Iterable[str] | str | None = None, reason: str = "", all: bool = False
+    ) -> int:
+        """End open letters and their jobs, by filter or ids, or all of them; answers how many."""
+        return await self._dispose("discard", filter, ids, reason, all)
+
+    def discard(
+        self, filter: str = "", *, ids: Iterable[str] | str | None = None, reason: str = "", all: bool = False
+    ) -> int:
+        """End open letters and their jobs, by filter or ids, or all of them; answers how many."""
+        return portal.run(lambda: self._dispose("discard", filter, ids, reason, all), "discard")
+
+    async def arestore(
+        self, filter: str = "", *, ids: Iterable[str] | str | None = None, reason: str = "", all: bool = False
+    ) -> int:
+        """Undo discards: dead again, with an open letter; answers how many."""
+        return await self._dispose("restore", filter, ids, reason, all)
+
+    def restore(
+        self, filter: str = "", *, ids: Iterable[str] | str | None = None, reason: str = "", all: bool = False
+    ) -> int:
+        """Undo discards: dead again, with an open letter; answers how many."""
+        return portal.run(lambda: self._dispose("restore", filter, ids, reason, all), "restore")
+
+    async def apurge(
+        self, filter: str = "", *, ids: Iterable[str] | str | None = None, reason: str = "", all: bool = False
+    ) -> int:
+        """Remove letters with their failures and jobs, so that the same ids are never added again; answers how many."""
+        return await self._dispose("purge", filter, ids, reason, all)
+
+    def purge(
+        self, filter: str = "", *, ids: Iterable[str] | str | None = None, reason: str = "", all: bool = False
+    ) -> int:
+        """Remove letters with their failures and jobs, so that the same ids are never added again; answers how many."""
+        return portal.run(lambda: self._dispose("purge", filter, ids, reason, all), "purge")
+
+    async def _dispose(self, verb: Verb, filter: str, ids: Iterable[str] | str | None, reason: str, every: bool) -> int:
+        now, tally = self._app.clock.now(), Tally()
+        if ids is not None and (filter.strip() or every):
+            raise UsageError(f"say which letters to {verb} by their ids, by a filter or with all=True, not by several")
+        tree = chosen(verb, filter, None, now, all=every) if ids is None else None
+        store = await self._app.opened()
+        if tree is not None:
+            chunks = disposed(store, verb, tree, actor(), reason, now)
+        else:
+            chunks = disposed_by_id(store, verb, [ids] if isinstance(ids, str) else ids or (), actor(), reason)
+        async for chunk in chunks:
+            tally.add(chunk)
+        return tally.done
+
+    # what their jobs are given --------------------------------------------------------------------------------------
+
+    async def aedit(self, id: str, payload: Any, *, version: int | None = None, reason: str = "") -> Letter:
+        """Give the job of an open letter another payload; Outdated when the letter is not at `version` any more."""
+        store = await self._app.opened()
+        letter = await store.letters.get(id)
+        if letter is None:
+            raise NotFound(f"there is no letter {id}; app.letters.find() shows those there are")
+        text = encode(payload, limit=self._app.config.payload_limit)
+        task = self._app.registry.get(letter.task)
+        if task is not None:
+            task.bind(text)
+        edit = Edit(letter.id, letter.version if version is None else version, text)
+        answer = await store.letters.edit([edit], actor(), reason)
+        if answer.left:
+            raise Outdated(f"letter {id[-8:]} was not edited: {answer.left[letter.id]}; look at it again")
+        [letter] = await store.letters.whole([letter.id])
+        return letter
+
+    def edit(self, id: str, payload: Any, *, version: int | None = None, reason: str = "") -> Letter:
+        """Give the job of an open letter another payload; Outdated when the letter is not at `version` any more."""
+        return portal.run(lambda: self.aedit(id, payload, version=version, reason=reason), "edit")
+
+    # what is said of them -------------------------------------------------------------------------------------------
+
+    async def aassign(self, what: Iterable[str] | str, owner: str | None) -> int:
+        """Say who looks after groups (`"group:3f2a"`) and letters (by their ids), None for nobody."""
+        store = await self._app.opened()
+        found = await targets(store, what)
+        return await store.letters.assign(owner and kept(owner), actor(), found.groups, found.letters)
+
+    def assign(self, what: Iterable[str] | str, owner: str | None) -> int:
+        """Say who looks after groups (`"group:3f2a"`) and letters (by their ids), None for nobody."""
+        return portal.run(lambda: self.aassign(what, owner), "assign")
+
+    async def anote(self, what: Iterable[str] | str, text: str) -> int:
+        """Write a note on groups and letters; it outlives their retries."""
+        store = await self._app.opened()
+        found = await targets(store, what)
+        return await store.letters.note(note_of(text), actor(), found.groups, found.letters)
+
+    def note(self, what: Iterable[str] | str, text: str) -> int:
+        """Write a note on groups and letters; it outlives their retries."""
+        return portal.run(lambda: self.anote(what, text), "note")
+
+    async def amute(self, groups: Iterable[str] | str, duration: Duration | None = None, reason: str = "") -> int:
+        """Leave groups out of `dlq groups` for this long, or until they are opened; answers how many."""
+        until = None if duration is None else self._app.clock.now() + micros(duration)
+        return await self._set(groups, GroupState.MUTED, reason, until=until)
+
+    def mute(self, groups: Iterable[str] | str, duration: Duration | None = None, reason: str = "") -> int:
+        """Leave groups out of `dlq groups` for this long, or until they are opened; answers how many."""
+        return portal.run(lambda: self.amute(groups, duration, reason), "mute")
+
+    async def aclose(self, groups: Iterable[str] | str, release: str | None = None, reason: str = "") -> int:
+        """Say that the cause of groups is fixed, in a release; a new letter opens them again."""
+        return await self._set(groups, GroupState.CLOSED, reason, release=release and kept(release, "release"))
+
+    def close(self, groups: Iterable[str] | str, release: str | None = None, reason: str = "") -> int:
+        """Say that the cause of groups is fixed, in a release; a new letter opens them again."""
+        return portal.run(lambda: self.aclose(groups, release, reason), "close")
+
+    async def areopen(self, groups: Iterable[str] | str, reason: str = "") -> int:
+        """Open groups that were muted or closed; answers how many."""
+        return await self._set(groups, GroupState.OPEN, reason)
+
+    def reopen(self, groups: Iterable[str] | str, reason: str = "") -> int:
+        """Open groups that were muted or closed; answers how many."""
+        return portal.run(lambda: self.areopen(groups, reason), "reopen")
+
+    async def _set(
+        self,
+        words: Iterable[str] | str,
+        state: GroupState,
+        reason: str,
+        *,
+        until: int | None = None,
+        release: str | None = None,
+    ) -> int:
+        store = await self._app.opened()
+        found = (await targets(store, words, letters=False)).groups
+        return len(await store.letters.set_groups(found, state, actor(), reason=reason, until=until, release=release))
 
     def _meant(self, filter: str) -> Tree:
         return meant(filter, self._app.clock.now())

@@ -1,8 +1,10 @@
 """`redrive dlq`: the list, the causes, and the story of one letter."""
 
+import ast
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -221,6 +223,13 @@ def test_repro_calls_the_handler_with_the_payload(cli: Cli, folder: Path) -> Non
     assert run.stderr.endswith("ValueError: no é\n")
 
 
+def test_repro_has_nothing_in_it_that_a_letter_says_to_run(shop: Shop) -> None:
+    """Names come from outside: one with a line break stays inside its text."""
+    shop.do(buried(shop.store, id=IDS[0], task="a\nimport os", failure=a_failure(message="x\nimport sys")))
+    body = ast.parse(shop.cli("dlq", "show", IDS[0], "--repro").out).body
+    assert [type(line).__name__ for line in body[:4]] == ["Import", "Import", "ImportFrom", "Assign"]
+
+
 def test_repro_masks_secrets_and_says_so(shop: Shop) -> None:
     shop.do(three_dead(shop))
     text = shop.cli("dlq", "show", "a0", "--repro").out
@@ -333,6 +342,63 @@ def test_export_as_csv_quotes_what_a_spreadsheet_would_run(shop: Shop, folder: P
 def test_a_file_that_cannot_be_made_is_refused(shop: Shop, file: str, sentence: str) -> None:
     answer = shop.cli("dlq", "export", file)
     assert (answer.code, answer.out, answer.err) == (2, "", f"redrive: {sentence}\n")
+
+
+def test_a_dash_is_stdout_and_no_file(shop: Shop, folder: Path) -> None:
+    """As everywhere."""
+    shop.do(three_dead(shop))
+    for arguments in (["-"], ["-", "--format", "json"]):
+        answer = shop.cli("dlq", "export", *arguments)
+        assert (answer.code, answer.out.count(IDS[0])) == (0, 1)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_pipe_is_written_and_not_replaced(shop: Shop, folder: Path) -> None:
+    """`export >(gzip)` and `export /dev/stdout` name no file; who runs as root must not lose a device."""
+    shop.do(three_dead(shop))
+    pipe = folder / "letters"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert shop.cli("dlq", "export", "letters", "--format", "ndjson").code == 0
+    assert os.read(reader, 1 << 16).count(b"\n") == 3
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_link_stays_a_link(shop: Shop, folder: Path) -> None:
+    """What it points at is written anew."""
+    (folder / "link.json").symlink_to("letters.json")
+    assert shop.cli("dlq", "export", "link.json").code == 0
+    assert (folder / "link.json").is_symlink()
+    assert (folder / "letters.json").read_text() == "[]\n"
+
+
+def test_two_forms_are_refused(shop: Shop) -> None:
+    answer = shop.cli("dlq", "export", "--json", "--format", "csv")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "redrive: --json and --format csv exclude each other; leave one of them out\n"
+
+
+def test_an_exported_line_cannot_move_a_terminal(shop: Shop) -> None:
+    """What turns the writing around is an escape of JSON, and means the same."""
+    shop.do(buried(shop.store, id=IDS[0], failure=a_failure(message="a\u202eb\x9b")))
+    answer = shop.cli("dlq", "export")
+    assert (answer.json[0]["message"], "\u202e" in answer.out) == ("a\u202eb\x9b", False)
+
+
+def test_several_filters_are_joined(shop: Shop) -> None:
+    """None of them is forgotten."""
+    shop.do(three_dead(shop))
+    arguments = ("--filter", "reason = timeout or reason = network", "--filter", "task = email.send")
+    assert len(shop.cli("dlq", "list", "--json", *arguments).json) == 2
+    assert len(shop.cli("dlq", "export", *arguments).json) == 2
+
+
+def test_any_limit_is_a_limit(shop: Shop) -> None:
+    """Also one that no store can hold."""
+    shop.do(three_dead(shop))
+    for verb in ("list", "groups"):
+        assert shop.cli("dlq", verb, "--limit", "9" * 30).code == 0
 
 
 def test_a_broken_export_leaves_no_file(shop: Shop, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,14 @@ def migrate(scene: Scene, case: Case, point: str) -> None:
     scene.drain("--add", *jobs(case))
 
 
+def bring_back(scene: Scene, case: Case, point: str) -> None:
+    """Letters are brought back, who does so dies at the point, another one goes on."""
+    scene.drain("--add", *jobs(case))
+    scene.killed_at(point, "driver", "--open")
+    scene.start("driver", "--open", "--work").finished()
+    scene.drain()
+
+
 def jobs(case: Case) -> list[str]:
     """What a client is asked to add."""
     return [f"{case.task}={new_id()}" for _ in range(case.jobs)]
@@ -76,6 +84,9 @@ CASES = [
     Case("settle.retry", "twice", attempts=2, again=("before",)),
     Case("settle.dead", "hopeless", end="dead", again=("before",)),
     Case("reap.committed", jobs=2, again=BOTH, play=take_over),
+    Case("redrive.opened", "mended", jobs=9, play=bring_back),
+    Case("redrive.freezing", "mended", jobs=9, play=bring_back),
+    Case("redrive.chunk", "mended", jobs=9, play=bring_back),
     Case("migrate.1", play=migrate),
 ]
 

@@ -1,13 +1,15 @@
 """`app.letters`: dead letters found, counted and grouped by filters, from code."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
 from redrive import Redrive, Retry
-from redrive.errors import WrongLoop
-from redrive.letter import LetterState
+from redrive.errors import BadArguments, NotFound, Outdated, UsageError, WrongLoop
+from redrive.letter import Group, Letter, LetterState
 from redrive.query.words import BadFilter
+from redrive.triage import AT_ONCE
 
 pytestmark = pytest.mark.anyio
 
@@ -57,6 +59,90 @@ async def test_a_filter_means_open_letters_unless_it_says_otherwise(app: Redrive
     assert await app.letters.acount("state in (open, redriven) and not payload is null") == 5
     redriven = [letter async for letter in app.letters.afind("state != open")]
     assert {letter.state for letter in redriven} == {LetterState.REDRIVEN}
+
+
+async def test_groups_and_letters_are_marked_from_code(app: Redrive) -> None:
+    """By the beginning of a group's name, or the id of a letter."""
+    ids = await some_dead(app)
+    [most, _] = await app.letters.agroups()
+    name = f"group:{most.fingerprint[:8]}"
+    assert await app.letters.aassign([name, ids[1]], "alice") == 2
+    assert await app.letters.anote(name, " the relay was down ") == 1
+    assert await app.letters.acount("owner = alice") == 4
+    assert await app.letters.acount("note = 'the relay was down'") == 3
+    assert await app.letters.amute(name, "2h", "known") == 1
+    assert [group.state async for group in _groups(app)] == ["muted", "open"]
+    assert await app.letters.aclose(name, "2.4.1") == 1
+    assert [(group.state, group.closed_in) async for group in _groups(app)] == [("closed", "2.4.1"), ("open", None)]
+    assert await app.letters.areopen(name) == 1
+
+    def plain() -> None:
+        assert app.letters.assign(name, None) == app.letters.note(name, "x") == app.letters.mute(name) == 1
+        assert app.letters.close(name) == app.letters.reopen(name) == 1
+
+    await asyncio.to_thread(plain)
+
+
+async def test_letters_are_discarded_restored_and_purged_from_code(app: Redrive) -> None:
+    """By filter, by id, or all of them on purpose; who did it stands in the journal."""
+    ids = await some_dead(app)
+    assert await app.letters.adiscard("reason = timeout", reason="old orders") == 2
+    assert await app.letters.acount() == 3
+    assert [each.text for each in await app.store.journal.events(job=ids[1])][-1] == "old orders"
+    assert await app.letters.arestore(all=True) == 2
+    assert await app.letters.adiscard(ids=[*ids[:3], ids[0]]) == 3
+    assert await app.letters.arestore(ids=ids[0]) == 1
+    assert await app.letters.apurge("state = discarded") == 2
+    with pytest.raises(UsageError, match="nothing says which letters to purge"):
+        await app.letters.apurge()
+    with pytest.raises(UsageError, match="by their ids, by a filter or with all=True"):
+        await app.letters.adiscard("timed", ids=ids)
+
+    def plain() -> None:
+        assert app.letters.discard(ids=ids) == 3
+        assert app.letters.restore("state = discarded") == 3
+        assert app.letters.purge(all=True) == 3
+
+    await asyncio.to_thread(plain)
+    assert await app.letters.acount("state is not null") == 0
+
+
+async def test_a_payload_is_edited_from_code(app: Redrive) -> None:
+    """Checked against the signature, refused when somebody was quicker, and seen by the next run."""
+    ids = await some_dead(app, 1)
+    letter = await app.letters.aedit(ids[0], {"to": "b@x", "tier": "plain"}, reason="a typo")
+    assert (letter.payload, letter.payload_version, letter.version) == (b'{"to":"b@x","tier":"plain"}', 2, 2)
+    assert letter.replaced[0].payload == b'{"to":"0@x","tier":"plain"}'
+    with pytest.raises(Outdated, match="it has changed since it was read"):
+        await app.letters.aedit(ids[0], {"to": "c@x", "tier": "plain"}, version=1)
+    with pytest.raises(BadArguments, match="missing a required argument: 'tier'"):
+        await app.letters.aedit(ids[0], {"to": "c@x", "tire": "plain"})
+    with pytest.raises(NotFound, match="there is no letter"):
+        await app.letters.aedit("0199b2c4-7d1e-7c3a-9f52-3f6d5a1f01c2", {})
+    edited = await asyncio.to_thread(app.letters.edit, ids[0], {"to": "d@x", "tier": "plain"})
+    assert edited.payload_version == 3
+    await app.store.letters.revive(ids, "alice", "fixed")
+    await app.adrain()
+    again = await app.letters.aget(ids[0])
+    assert again is not None
+    assert again.failures[-1].message == "'d@x' is no address"
+
+
+async def _groups(app: Redrive) -> AsyncIterator[Group]:
+    for group in await app.letters.agroups():
+        yield group
+
+
+async def test_what_is_no_longer_meant_when_it_is_read_is_left_out(app: Redrive) -> None:
+    """Whoever looks through many letters is not given one that was brought back in the meantime."""
+    ids = await some_dead(app, AT_ONCE + 5)
+    found = list[Letter]()
+    async for letter in app.letters.afind():
+        if not found:
+            await app.store.letters.revive(ids, "alice", "fixed")
+        found.append(letter)
+    assert len(found) == AT_ONCE
+    assert {letter.state for letter in found} == {LetterState.OPEN}
 
 
 async def test_plain_names_are_for_code_without_a_loop(app: Redrive) -> None:

@@ -19,6 +19,9 @@ FAILPOINTS = [
     "settle.retry",
     "settle.dead",
     "reap.committed",
+    "redrive.opened",
+    "redrive.freezing",
+    "redrive.chunk",
     "migrate.1",
 ]
 """The points at which a kill is promised to lose nothing, as far as they exist."""

@@ -13,7 +13,10 @@ from redrive.stores.sqlite.statements import migrations, statements
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
 from redrive.testing.factories import a_failure, added, added_many, claimed, wanted
 
-GROWING = {"job", "done", "failure", "letter", "traceback", "journal", "counter", "tombstone"}
+GROWING = {
+    *("job", "done", "failure", "letter", "traceback", "journal", "counter", "tombstone", "note"),
+    *("letter_payload", "redrive_item"),
+}
 """Tables that grow with the work; the others have a row per queue, gate, worker or cause."""
 
 ALLOWED = {
@@ -22,7 +25,9 @@ ALLOWED = {
     "stuck_leases": "the same, for the doctor",
     "find_leased": "the same, for a page",
     "count_letters": "what it walks through is what the condition of a filter leaves",
+    "judge_all_letters": "a filter that only the predicate can judge means all letters until each was looked at",
     "count_by_group": "the same",
+    "outline_letters": "the same",
     "latest_times": "the last entry, from the end",
     "latest_entries": "the last entries, from the end",
 }
@@ -71,6 +76,24 @@ def test_no_statement_walks_through_a_growing_table(db: apsw.Connection, name: s
 def test_what_is_asked_in_order_is_found_in_order(db: apsw.Connection, name: str) -> None:
     """A page costs what stands on it, not a sort of everything."""
     assert [line for line in plan(db, statements()[name]) if "TEMP B-TREE" in line] == []
+
+
+def wanted_last(lines: list[str]) -> bool:
+    """Whether a plan searches a table first and looks for each row of it among those that were asked for."""
+    at = next((number for number, line in enumerate(lines) if line.startswith("SCAN wanted")), 0)
+    return at > 0 and lines[at - 1].startswith("SEARCH")
+
+
+@pytest.mark.parametrize("name", [name for name, text in statements().items() if " AS wanted" in text])
+def test_what_is_asked_for_comes_first(db: apsw.Connection, name: str) -> None:
+    """A few ids are looked up one by one, not looked for among all rows of a state."""
+    assert not wanted_last(plan(db, statements()[name]))
+
+
+def test_a_planted_search_is_found(db: apsw.Connection) -> None:
+    """The control."""
+    text = statements()["open_letters_of"].replace("CROSS JOIN", "JOIN")
+    assert wanted_last(plan(db, text))
 
 
 @pytest.mark.parametrize(

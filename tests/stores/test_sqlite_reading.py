@@ -3,14 +3,17 @@
 import asyncio
 import threading
 
+import apsw
 import pytest
 
 from redrive.job import State
+from redrive.query.matching import Subject
+from redrive.query.parsing import parse
 from redrive.store import JobQuery
-from redrive.stores.sqlite import SqliteStore
+from redrive.stores.sqlite import SqliteStore, finding
 from redrive.stores.sqlite.readers import THREADS
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
-from redrive.testing.factories import added, added_many, depth_of, state_of
+from redrive.testing.factories import added, added_many, buried, depth_of, state_of
 from tests.waiting import auntil
 
 pytestmark = pytest.mark.anyio
@@ -132,3 +135,51 @@ async def test_a_read_that_nobody_waits_for_is_not_begun(store: SqliteStore) -> 
     await asyncio.gather(*reading)
     await depth_of(store)
     assert (late.cancelled(), begun) == (True, [])
+
+
+SLOW = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50000000) SELECT count(*) FROM n"
+
+
+async def test_a_read_that_nobody_waits_for_any_longer_ends(store: SqliteStore) -> None:
+    """Ctrl-C while a large store is searched: closing waits for its readers, and they must not be at it for minutes."""
+    begun, ends = threading.Event(), list[str]()
+
+    def slow(snapshot: Snapshot) -> None:
+        begun.set()
+        try:
+            snapshot.db.execute(SLOW).fetchall()
+            ends.append("finished")
+        except apsw.InterruptError:
+            ends.append("interrupted")
+            raise
+
+    reading = asyncio.ensure_future(store.read(slow))
+    await auntil(begun.is_set)
+    reading.cancel()
+    await auntil(reading.cancelled)
+    await store.close()
+    assert ends == ["interrupted"]
+
+
+async def test_judging_that_nobody_waits_for_any_longer_ends_with_the_row(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path through a large payload takes long for each row, of which SQLite sees nothing."""
+    for _ in range(3):
+        await buried(store)
+    judged, go_on = [threading.Event() for _ in range(3)], threading.Event()
+    rows = iter(judged)
+
+    def slowly(subject: Subject) -> bool:
+        next(rows).set()
+        assert go_on.wait(10)
+        return True
+
+    monkeypatch.setattr(finding, "matcher", lambda query: slowly)
+    counting = asyncio.ensure_future(store.letters.count(parse("payload.tier = gold", 0)))
+    await auntil(judged[0].is_set)
+    counting.cancel()
+    await auntil(counting.cancelled)
+    go_on.set()
+    await store.close()
+    assert [row.is_set() for row in judged] == [True, False, False]

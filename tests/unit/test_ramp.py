@@ -2,12 +2,25 @@
 
 import random
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redrive.ramp import FIRST_STAGES, Cause, Pace, evidence, next_step, recurs, stage_size
+from redrive.ramp import (
+    FIRST_STAGES,
+    Cause,
+    Pace,
+    evidence,
+    next_step,
+    paced,
+    recurs,
+    room,
+    shared,
+    stage_size,
+    turn_of,
+)
 
 rule = settings(max_examples=200, deadline=None, database=None, derandomize=True)
 BOUND = 0.2
@@ -169,3 +182,33 @@ def test_without_stages_and_without_a_stop_all_go_at_once() -> None:
     """What `--no-ramp --no-stop` asks for."""
     played = Played({"a": 500}, lambda name: 1.0, 1, Pace(stages=(), stop_at=None)).run()
     assert (played.stage, played.released, played.stopped) == (1, 500, frozenset())
+
+
+def test_a_rate_makes_room_and_is_used_up() -> None:
+    """What was not used in a while is lost, so that nothing comes in a gush; the slots that are free bound it too."""
+    assert room(None, None, 7, 0, 0) is None
+    assert room(None, 10, 7, 0, 0) == 3
+    now = 1_000_000_000
+    assert room(4.0, None, 0, now, 0) == 1
+    assert room(100.0, None, 0, now, 0) == 25
+    at = paced(100.0, 25, now, 0)
+    assert room(100.0, None, 0, now, at) == 0
+    assert room(100.0, 3, 1, now + 100_000, at) == 2
+    assert room(1 / 60, None, 0, now, 0) == 1
+
+
+def test_causes_take_turns() -> None:
+    """Those of which least went before come first; none gives more than it has."""
+    assert shared({"a": (0, 100), "b": (0, 2), "c": (5, 9)}, 6) == {"a": 4, "b": 2}
+    assert shared({"a": (0, 1), "b": (0, 0)}, 5) == {"a": 1}
+    assert shared({}, 5) == {}
+
+
+def test_the_first_of_a_cause_are_spread() -> None:
+    """Of a thousand letters in a row the first fifty come from all parts of it, and each place is its own."""
+    letters = [number.to_bytes(16) for number in (n << 72 for n in range(1_000))]
+    order = sorted(range(1_000), key=lambda n: turn_of(b"redrive", letters[n]))
+    assert order != sorted(order)
+    assert {place // 250 for place in order[:50]} == {0, 1, 2, 3}
+    assert sum(later > earlier for earlier, later in pairwise(order)) > 900
+    assert max(turn_of(b"redrive", letter) for letter in letters) < 1 << 63

@@ -4,18 +4,20 @@ from collections.abc import AsyncIterator
 
 import click
 
-from redrive.cli import exporting, stats
+from redrive.cli import analyzing, disposing, editing, exporting, importing, marking, retrying, stats
+from redrive.cli.cause import SHORT, show_group, show_groups
 from redrive.cli.lazy import Group
-from redrive.cli.options import Verb, at_least, json_option, pass_session
-from redrive.cli.output import Column, emit, say, table
+from redrive.cli.options import Verb, at_least, filter_option, json_option, pass_session
+from redrive.cli.output import Column, counted, emit, say, table
 from redrive.cli.session import Session
 from redrive.cli.shapes import of_group, of_letter
 from redrive.cli.story import find_letter, show_story
 from redrive.cli.times import roughly_beside
-from redrive.letter import Group as Cause
-from redrive.letter import Letter
-from redrive.query.tree import Both, Said, Tree
+from redrive.letter import GroupState, Letter
+from redrive.query.parsing import saying
+from redrive.query.tree import Both, Tree
 from redrive.store import Store
+from redrive.targets import targets
 from redrive.triage import causes, meant, pages
 
 _LIST = (
@@ -27,21 +29,7 @@ _LIST = (
     Column("GROUP"),
     Column("ERROR", shrink=True),
 )
-_GROUPS = (
-    Column("GROUP"),
-    Column("LETTERS", right=True),
-    Column("LAST"),
-    Column("FIRST"),
-    Column("STATE"),
-    Column("TASK", shrink=True),
-    Column("CAUSE", shrink=True),
-)
-SHORT = 8
-"""So many digits of a group's name are shown; any beginning is understood."""
 
-filter_option = click.option(
-    "--filter", "filter", metavar="EXPR", default="", help="Only these, such as 'reason = timeout'."
-)
 limit_option = click.option(
     "--limit", metavar="N", type=at_least(1), default=50, show_default=True, help="At most so many."
 )
@@ -49,7 +37,7 @@ limit_option = click.option(
 
 @click.group("dlq", cls=Group)
 def command() -> None:
-    """Find dead letters, read one, see what they have in common.
+    """Find dead letters, understand them, edit, end or bring them back.
 
     A filter that does not speak of the state means open letters.
     """
@@ -73,7 +61,7 @@ def list_(session: Session, filter: str, limit: int, as_json: bool) -> None:
 @pass_session
 def search(session: Session, text: str, filter: str, limit: int, as_json: bool) -> None:
     """List letters with this text in the message, the error type or the task, in any case."""
-    tree = Both((Said(text), meant(filter, session.clock.now())))
+    tree = Both((saying(text), meant(filter, session.clock.now())))
     session.run(_list(session, tree, limit, as_json))
 
 
@@ -116,29 +104,29 @@ def _row(letter: Letter, now: int) -> list[str]:
 @command.command("groups", cls=Verb)
 @filter_option
 @limit_option
+@click.option("--muted", is_flag=True, help="Show muted groups too.")
 @json_option
 @pass_session
-def groups(session: Session, filter: str, limit: int, as_json: bool) -> None:
-    """Show the causes: letters that failed alike, most of them first."""
-    session.run(_show_groups(session, filter, limit, as_json))
+def groups(session: Session, filter: str, limit: int, muted: bool, as_json: bool) -> None:
+    """Show the causes: letters that failed alike, most of them first; muted ones are only counted."""
+    session.run(_show_groups(session, filter, limit, muted, as_json))
 
 
-async def _show_groups(session: Session, filter: str, limit: int, as_json: bool) -> None:
+async def _show_groups(session: Session, filter: str, limit: int, muted: bool, as_json: bool) -> None:
     now = session.clock.now()
     async with session.opened() as store:
         found = await causes(store, filter, now, limit)
         if as_json:
             for group in found:
                 emit(of_group(group))
-        elif found:
-            table(_GROUPS, [_group_row(group, now) for group in found])
-        else:
+            return
+        shown = [group for group in found if muted or group.state is not GroupState.MUTED]
+        if shown:
+            show_groups(shown, now)
+        if len(shown) < len(found):
+            say(f"{counted(len(found) - len(shown), 'muted group')} not shown; --muted shows all")
+        elif not found:
             say(f"there are no such letters in {store.url}")
-
-
-def _group_row(group: Cause, now: int) -> list[str]:
-    last, first = roughly_beside(group.last_seen, now), roughly_beside(group.first_seen, now)
-    return [group.fingerprint[:SHORT], f"{group.count:,}", last, first, group.state, group.task, group.title]
 
 
 @command.command("show", cls=Verb, short_help="Show the whole story of a letter.")
@@ -147,8 +135,24 @@ def _group_row(group: Cause, now: int) -> list[str]:
 @json_option
 @pass_session
 def show_(session: Session, id: str, repro: bool, as_json: bool) -> None:
-    """Show a letter: what the job was given, everything that happened to it, and how it failed last."""
-    session.run(_show(session, id, repro, as_json))
+    """Show a letter: what the job was given, everything that happened to it, and how it failed last.
+
+    `group:3f2a` shows a group instead, with its notes.
+    """
+    if id.startswith("group:"):
+        session.run(_show_group(session, id, as_json))
+    else:
+        session.run(_show(session, id, repro, as_json))
+
+
+async def _show_group(session: Session, typed: str, as_json: bool) -> None:
+    async with session.opened() as store:
+        found = await targets(store, typed, letters=False)
+        [group] = await store.letters.named(found.groups[0], 1)
+        if as_json:
+            emit(of_group(group))
+        else:
+            show_group(group, session.clock.now())
 
 
 async def _show(session: Session, id: str, repro: bool, as_json: bool) -> None:
@@ -165,5 +169,10 @@ async def _show(session: Session, id: str, repro: bool, as_json: bool) -> None:
             show_story(letter, entries, session.clock.now())
 
 
+command.add_command(retrying.command)
+for verb in (marking.assign, marking.note, marking.mute, marking.close, editing.edit, *disposing.VERBS):
+    command.add_command(verb)
 command.add_command(stats.command)
+command.add_command(analyzing.command)
 command.add_command(exporting.command)
+command.add_command(importing.command)

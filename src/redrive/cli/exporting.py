@@ -3,7 +3,7 @@
 import csv
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -11,16 +11,14 @@ from typing import Any, TextIO
 import click
 import msgspec
 
-from redrive.cli.options import Verb, json_option, pass_session
-from redrive.cli.output import counted, say
+from redrive.cli.options import Verb, filter_option, json_option, pass_session
+from redrive.cli.output import counted, json_line, say
 from redrive.cli.session import Session
 from redrive.cli.shapes import of_letter
 from redrive.errors import UsageError
-from redrive.letter import Letter
 from redrive.query.tree import Tree
-from redrive.redact import redact
-from redrive.store import Store
-from redrive.triage import meant, pages
+from redrive.redact import printable, redact
+from redrive.triage import meant, whole
 
 Shape = dict[str, Any]
 Write = Callable[[Shape], None]
@@ -34,7 +32,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @click.command("export", cls=Verb, short_help="Write letters to a file or to stdout.")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--filter", "filter", metavar="EXPR", default="", help="Only these, such as 'reason = timeout'.")
+@filter_option
 @click.option(
     "--format",
     "form",
@@ -50,8 +48,11 @@ def command(
 ) -> None:
     """Write letters with their payload and every failure as JSON, one JSON object per line, or CSV.
 
-    A file is made whole or not at all, and only you can read it.
+    A file is made whole or not at all, and only you can read it. Without FILE, or with `-`, they go to stdout.
     """
+    file = None if file == Path("-") else file
+    if as_json and form == "csv":
+        raise UsageError("--json and --format csv exclude each other; leave one of them out")
     form = form or ("ndjson" if as_json else _ending(file))
     tree = meant(filter, session.clock.now())
     session.run(_export(session, tree, file, form, with_secrets))
@@ -72,18 +73,12 @@ async def _export(session: Session, tree: Tree, file: Path | None, form: str, wi
     async with session.opened() as store:
         with _target(file) as stream, _FORMS[form](stream) as write:
             count = 0
-            async for letter in _whole(store, tree):
+            async for letter in whole(store, tree):
                 shape = of_letter(letter)
                 write(shape if with_secrets else redact(msgspec.to_builtins(shape)))
                 count += 1
     if file is not None:
         say(f"wrote {counted(count, 'letter')} to {file}")
-
-
-async def _whole(store: Store, tree: Tree) -> AsyncIterator[Letter]:
-    async for page in pages(store, tree):
-        for letter in await store.letters.whole([each.id for each in page]):
-            yield letter
 
 
 @contextmanager
@@ -92,16 +87,24 @@ def _target(file: Path | None) -> Iterator[TextIO]:
     if file is None:
         yield sys.stdout
         return
-    part = file.with_name(f".{file.name}.part")
+    named, file = file, file.resolve()  # a link stays a link
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
+        if named.exists() and not named.is_file():  # a pipe or a device is written as it is, never replaced
+            with named.open("w", encoding="utf-8", newline="") as stream:
+                yield stream
+            return
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
             yield stream
         part.replace(file)
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror or error}; name another file") from None
+        raise UsageError(f"{named} cannot be written: {error.strerror or error}; name another file") from None
     finally:
-        part.unlink(missing_ok=True)
+        if part.exists():
+            part.unlink()
 
 
 # forms ----------------------------------------------------------------------------------------------------------------
@@ -110,7 +113,7 @@ def _target(file: Path | None) -> Iterator[TextIO]:
 @contextmanager
 def _as_lines(stream: TextIO) -> Iterator[Write]:
     def write(shape: Shape) -> None:
-        stream.write(f"{_json(shape)}\n")
+        stream.write(f"{json_line(shape, stream)}\n")
 
     yield write
 
@@ -122,7 +125,7 @@ def _as_array(stream: TextIO) -> Iterator[Write]:
 
     def write(shape: Shape) -> None:
         nonlocal opening
-        stream.write(f"{opening}\n{_json(shape)}")
+        stream.write(f"{opening}\n{json_line(shape, stream)}")
         opening = ","
 
     yield write
@@ -134,8 +137,11 @@ def _as_table(stream: TextIO) -> Iterator[Write]:
     table = csv.writer(stream)
     table.writerow(COLUMNS)
 
+    seen = stream.isatty()
+
     def write(shape: Shape) -> None:
-        table.writerow([_cell(shape, column) for column in COLUMNS])
+        cells = [_cell(shape, column) for column in COLUMNS]
+        table.writerow([printable(cell, keep_lines=True) for cell in cells] if seen else cells)
 
     yield write
 
@@ -154,5 +160,16 @@ def _cell(shape: Shape, column: str) -> str:
     )
     if value is None:
         return ""
-    text = value if isinstance(value, str) else _json(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    text = value if isinstance(value, str) and not (column == "payload" and _is_json(value)) else _json(value)
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+
+
+def _is_json(text: str) -> bool:
+    """Whether a text would be taken for another value when it is read again."""
+    if not text:
+        return True
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True

@@ -13,6 +13,22 @@ N = TypeVar("N", int, float)
 
 pass_session = click.make_pass_decorator(Session)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one value per line.")
+
+
+def _all_of(ctx: click.Context, param: click.Parameter, typed: tuple[str, ...]) -> str:
+    """Several filters are one that means what all of them mean."""
+    given = [each for each in typed if each.strip()]
+    return " and ".join(f"({each})" for each in given) if len(given) > 1 else "".join(given)
+
+
+filter_option = click.option(
+    "--filter",
+    "filter",
+    metavar="EXPR",
+    multiple=True,
+    callback=_all_of,
+    help="Only these, such as 'reason = timeout'; several are joined by and.",
+)
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
 
 

@@ -8,7 +8,7 @@ import textwrap
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -54,9 +54,15 @@ def emit(value: Any) -> None:
     """One JSON value on one line; secrets are masked, and what could move a terminal is written as an escape."""
     import msgspec  # lazily: `--help` needs no JSON
 
-    text = msgspec.json.encode(redact(msgspec.to_builtins(value))).decode()
-    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    click.echo((_UNSAFE if unicode else _NOT_ASCII).sub(_escaped, text))
+    click.echo(json_line(redact(msgspec.to_builtins(value)), sys.stdout))
+
+
+def json_line(value: Any, stream: TextIO) -> str:
+    """A value as JSON on one line; what the stream cannot write, or could move a terminal, is an escape."""
+    import msgspec
+
+    unicode = (stream.encoding or "").lower().replace("-", "") == "utf8"
+    return (_UNSAFE if unicode else _NOT_ASCII).sub(_escaped, msgspec.json.encode(value).decode())
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -22,7 +22,8 @@ Commands:
   enqueue      Add a job, or one for each line of a file.
   jobs         List jobs, see why one does not run, cancel it.
   queues       See how deep queues are; pause, limit, move or purge them.
-  dlq          Find dead letters, read one, see what they have in common.
+  dlq          Find dead letters, read them, bring them back in stages.
+  redrives     See how redrives stand; pause, resume or cancel one.
   events       Read what happened.
   doctor       Look for what is wrong, and say what to do.
   migrate      Bring the store to the schema of this version.

@@ -8,7 +8,7 @@ from redrive.letter import Letter
 from redrive.redact import MASK, redact
 
 _SNIPPET = """\
-# letter {id} of {task} failed last with {error}
+# letter {id} of {named} failed last with {error}
 {masked}import asyncio
 import json
 
@@ -29,6 +29,7 @@ def snippet(letter: Letter, app: str | None) -> str:
     return _SNIPPET.format(
         id=letter.id,
         task=letter.task,
+        named=clean(letter.task),
         error=clean(f"{letter.type}: {letter.message}"),
         masked=f"# write the secrets where {MASK} stands: they are not shown\n" if MASK in payload else "",
         module=module or "your_module",

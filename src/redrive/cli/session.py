@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from redrive.actor import actor as actor
 from redrive.cli import Terminated
 
 if TYPE_CHECKING:  # what `--help` does not need is imported where it is used, here and below
@@ -153,15 +154,3 @@ def _must_exist(store: "Store") -> None:
             f"there is no store at {path} yet; enqueue a job or start a worker to make it, "
             f"or name another with --url (or the app that names it with --app)"
         )
-
-
-def actor() -> str:
-    """Who acts, for the journal: user and host."""
-    import getpass
-    import socket
-
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"

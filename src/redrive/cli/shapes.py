@@ -5,7 +5,7 @@ from typing import Any
 from redrive.clock import SECOND, iso
 from redrive.errors import BadPayload
 from redrive.job import Job, decode, decode_headers
-from redrive.letter import Failure, Group, Letter
+from redrive.letter import Failure, Group, Letter, Note, Replaced
 from redrive.limits import attempts_of
 from redrive.store import Depth, Entry, Finished, Gate, Listed, Record, Worker
 
@@ -131,17 +131,31 @@ def of_letter(letter: Letter) -> Shape:
         "worker": letter.worker,
         "release": letter.release,
         "version": letter.version,
+        "owner": letter.owner,
         "workflow": letter.workflow,
         "headers": decode_headers(letter.headers) or None,
         "payload": None if letter.payload is None else json_in(letter.payload),
+        "payload_version": letter.payload_version if letter.replaced else None,
+        "replaced": [_of_replaced(one) for one in letter.replaced] or None,
+        "notes": [of_note(note) for note in letter.notes] or None,
         "failures": [of_failure(failure) for failure in letter.failures] or None,
     }
     return {name: value for name, value in shape.items() if value is not None}
 
 
+def _of_replaced(one: Replaced) -> Shape:
+    """A payload that somebody has edited."""
+    return {"version": one.version, "payload": json_in(one.payload), "replaced_at": iso(one.at), "actor": one.actor}
+
+
+def of_note(note: Note) -> Shape:
+    """What somebody wrote."""
+    return {"at": iso(note.at), "actor": note.actor, "text": note.text, "on": "group" if note.group else "letter"}
+
+
 def of_group(group: Group) -> Shape:
-    """A line of `dlq groups`."""
-    return {
+    """A line of `dlq groups`, or with notes the whole of `dlq show group:…`."""
+    shape: Shape = {
         "group": group.fingerprint,
         "letters": group.count,
         "state": group.state,
@@ -152,7 +166,12 @@ def of_group(group: Group) -> Shape:
         "first_seen": _time(group.first_seen),
         "last_seen": _time(group.last_seen),
         "sample": group.sample,
+        "owner": group.owner,
+        "muted_until": _time(group.muted_until),
+        "closed_in": group.closed_in,
+        "notes": [of_note(note) for note in group.notes] or None,
     }
+    return {name: value for name, value in shape.items() if value is not None}
 
 
 def of_worker(worker: Worker) -> Shape:

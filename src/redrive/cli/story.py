@@ -15,12 +15,19 @@ from redrive.redact import printable, redact_text
 from redrive.store import Entry, Store
 
 _COLOURS = {LetterState.OPEN: "red", LetterState.CLOSED: "green", LetterState.REDRIVEN: "cyan"}
-_TOLD_BY_FAILURES = ("job.retried", "job.buried")
+_TOLD_ELSEWHERE = ("job.retried", "job.buried", "letter.noted")
+"""What stands in the failures and notes of the letter itself."""
+
 _PHRASES = {
     "job.redriven": "brought back",
+    "job.imported": "imported",
     "job.released": "given back without an attempt spent",
     "job.snoozed": "snoozed",
     "job.discarded": "discarded",
+    "job.edited": "edited",
+    "job.restored": "restored",
+    "letter.assigned": "assigned",
+    "group.reopened": "its group was opened again",
     "job.orphaned": "its worker was gone",
 }
 LINES = 6
@@ -49,6 +56,8 @@ def show_story(letter: Letter, entries: Sequence[Entry], now: int) -> None:
         field(name, text)
     if letter.payload is not None:
         value("payload", json_in(letter.payload))
+    for one in letter.replaced:
+        value("original" if one.version == 1 else f"version {one.version}", json_in(one.payload))
     show()
     show("  what happened", bold=True)
     for at, text, colour in sorted(_told(letter, entries), key=lambda line: line[0]):
@@ -61,6 +70,8 @@ def show_story(letter: Letter, entries: Sequence[Entry], now: int) -> None:
 def _fields(letter: Letter, now: int) -> Iterator[tuple[str, str]]:
     yield "id", letter.id
     yield "group", f"{letter.group} (redrive dlq list --filter 'group = {letter.group[:8]}')"
+    if letter.owner:
+        yield "owner", letter.owner
     yield "queue", f"{letter.queue}, priority {letter.priority}"
     if letter.workflow:
         yield "workflow", letter.workflow
@@ -75,11 +86,13 @@ def _fields(letter: Letter, now: int) -> Iterator[tuple[str, str]]:
 
 
 def _told(letter: Letter, entries: Sequence[Entry]) -> Iterator[tuple[int, str, str | None]]:
-    """Every failure, and what the journal has beside them."""
+    """Every failure and note, and what the journal has beside them."""
     for failure in letter.failures:
         yield failure.at, _failed(failure), "red"
+    for note in letter.notes:
+        yield note.at, f"note{' on its group' if note.group else ''} by {note.actor}: {note.text}", None
     for entry in entries:
-        if entry.event not in _TOLD_BY_FAILURES:
+        if entry.event not in _TOLD_ELSEWHERE:
             yield entry.at, _noted(entry), None
 
 

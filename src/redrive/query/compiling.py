@@ -13,6 +13,11 @@ from redrive.query.tree import Among, Both, Compare, Either, Missing, Not, Said,
 
 NEVER_MISSING = ("id", "priority", "number", "time")
 SEARCHED = ("message", "error", "task")
+BESIDE = 50
+"""So many tests stand side by side at the most."""
+PARTS = ("id", "group", "error")
+"""Names of which a part is enough."""
+
 _OPPOSITE = {"=": "<>", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
@@ -85,7 +90,7 @@ class _Compiler:
         return Condition(f"NOT {sql}" if negated else sql, (text.casefold(),) * len(tests))
 
     def _compare(self, field: str, order: str, value: str | int, negated: bool) -> Condition:
-        if field in ("id", "group", "error"):
+        if field in PARTS:
             return self._named(field, str(value), negated)
         column = self._dialect.column(field)
         if column is None:
@@ -111,8 +116,13 @@ class _Compiler:
         return f"({column} = ? OR {ending} = ?)", (value, f".{value}")
 
     def _among(self, field: str, values: Sequence[str | int], negated: bool) -> Condition:
-        parts = [self._compare(field, "=", value, negated) for value in values]
-        return _both(parts) if negated else _either(parts)
+        column = self._dialect.column(field)
+        if field in PARTS or column is None:
+            parts = [self._compare(field, "=", value, negated) for value in values]
+            return _both(parts) if negated else _either(parts)
+        test = f"{column} {'NOT IN' if negated else 'IN'} ({', '.join('?' * len(values))})"
+        absent = negated and FIELDS[field].nullable
+        return Condition(f"({column} IS NULL OR {test})" if absent else test, tuple(values))
 
     def _missing(self, field: str, negated: bool) -> Condition:
         column = self._dialect.column(field)
@@ -124,8 +134,7 @@ class _Compiler:
 
 
 def _both(parts: Sequence[Condition]) -> Condition:
-    tests = [part.sql for part in parts if part.sql]
-    sql = f"({' AND '.join(tests)})" if len(tests) > 1 else "".join(tests)
+    sql = _joined([part.sql for part in parts if part.sql], " AND ")
     return Condition(sql, _values(parts), all(part.exact for part in parts))
 
 
@@ -135,8 +144,17 @@ def _either(parts: Sequence[Condition]) -> Condition:
         return _NONE
     if any(not part.sql for part in parts):
         return _ALL if any(part == _ALL for part in parts) else _SOME
-    sql = f"({' OR '.join(part.sql for part in parts)})" if len(parts) > 1 else parts[0].sql
-    return Condition(sql, _values(parts), all(part.exact for part in parts))
+    return Condition(_joined([part.sql for part in parts], " OR "), _values(parts), all(part.exact for part in parts))
+
+
+def _joined(tests: Sequence[str], word: str) -> str:
+    """In brackets and by halves: SQLite takes a thousand tests side by side for a thousand levels, and refuses them."""
+    if len(tests) < 2:
+        return "".join(tests)
+    if len(tests) <= BESIDE:
+        return f"({word.join(tests)})"
+    half = len(tests) // 2
+    return f"({_joined(tests[:half], word)}{word}{_joined(tests[half:], word)})"
 
 
 def _values(parts: Sequence[Condition]) -> tuple[Any, ...]:

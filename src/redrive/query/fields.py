@@ -40,6 +40,8 @@ FIELDS = {
         Field("failed_at", "time", "when it failed last", ("lastFailureAt", "last_attempt")),
         Field("first_failed_at", "time", "when it failed first", ("firstFailureAt", "first_attempt")),
         Field("age", "age", "how long ago it failed last"),
+        Field("owner", "text", "who looks after it, or after its group", nullable=True),
+        Field("note", "text", "what was written about it and about its group", nullable=True),
         Field("payload", "json", "what the job was given, or a place in it", ("item", "input_data", "item_data")),
         Field("headers", "json", "what travels beside the payload, or a place in it", nullable=True),
     )
@@ -53,26 +55,33 @@ CONTAINS = "error_contains"
 """Another word for the message: `error_contains = timeout` is what people write for `message ~ timeout`."""
 
 ALIASES = {alias: field.name for field in FIELDS.values() for alias in field.aliases}
-_FOLDED = {name.casefold(): name for name in (*FIELDS, *ALIASES, EITHER)}
+
+
+def _folded(word: str) -> str:
+    """Without case, underscores and hyphens: everybody writes `failedAt` in another way."""
+    return word.casefold().replace("_", "").replace("-", "")
+
+
+_FOLDED = {_folded(name): name for name in (*FIELDS, *ALIASES, EITHER)}
 
 
 def field_named(word: str) -> Field | None:
-    """The field that a word means, whichever way it is written: `failureReason`, `FAILURE_COUNT`."""
-    known = _FOLDED.get(word.casefold())
+    """The field that a word means, whichever way it is written: `failureReason`, `FAILURE_COUNT`, `failed-at`."""
+    known = _FOLDED.get(_folded(word))
     return FIELDS.get(ALIASES.get(known, known)) if known else None
 
 
 def is_either(word: str) -> bool:
     """Whether the word may mean a reason or the type of an exception."""
-    return word.casefold() == EITHER
+    return _folded(word) == _folded(EITHER)
 
 
 def means_contains(word: str) -> bool:
     """Whether this name of a field says by itself that an equal sign means: contains."""
-    return word.casefold() == CONTAINS
+    return _folded(word) == _folded(CONTAINS)
 
 
 def guess(word: str) -> str | None:
     """The field that was probably meant."""
-    near = get_close_matches(word.casefold(), _FOLDED, 1)
+    near = get_close_matches(_folded(word), _FOLDED, 1)
     return _FOLDED[near[0]] if near else None

@@ -48,6 +48,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     worker: str = ""
     release: str | None = None
     workflow: str | None = None
+    owner: str | None = None
+    note: str | None = None
     traceback: str | None = None
     payload: bytes | None = None
     headers: bytes | None = None
@@ -73,6 +75,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
             worker=letter.worker,
             release=letter.release,
             workflow=letter.workflow,
+            owner=letter.owner,
+            note="\n".join(note.text for note in letter.notes) if letter.notes else None,
             traceback=letter.failures[-1].traceback if letter.failures else None,
             payload=letter.payload,
             headers=letter.headers,
@@ -236,7 +240,7 @@ def _meant(text: str, number: int | float | None) -> list[Any]:
     """What else a bare word may be: a number, true, false or null."""
     if number is not None:
         return [number]
-    return _CONSTANTS.get(text, [])
+    return _CONSTANTS.get(text.lower(), [])
 
 
 def _same(found: Any, meant: Any) -> bool:

@@ -1,5 +1,6 @@
 """From text to tree: a Pratt parser over words; what is wrong is said with its column and a guess at what was meant."""
 
+import re
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -24,15 +25,16 @@ from redrive.query.tree import (
     Tree,
 )
 from redrive.query.values import span_of, value_of
-from redrive.query.words import BadFilter, Word, words
+from redrive.query.words import LENGTH_LIMIT, BadFilter, Word, refuse_halves, words
 from redrive.reasons import RETRYABLE, reason_named
 
 DEPTH_LIMIT = 50
 TERMS_LIMIT = 200
 VALUES_LIMIT = 1_000
 
+_TIME_ALONE = re.compile(r"-\d+(?:s|m|h|d|w)", re.IGNORECASE)
 _BINDS = {"or": 1, "and": 2, ",": 2}
-_ORDERS: dict[str, Order] = {"=": "=", "!=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "~": "~"}
+_ORDERS: dict[str, Order] = {"=": "=", "!=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "~": "~", "!~": "~"}
 _ALLOWED: dict[str, tuple[Order, ...]] = {
     "text": ("=", "~"),
     "error": ("=", "~"),
@@ -52,6 +54,14 @@ def parse(text: str, now: int) -> Tree:
     """What a filter says; times such as -24h count from `now` (microseconds of UTC)."""
     parser = _Parser(words(text), now)
     return EVERYTHING if parser.at_end else parser.whole()
+
+
+def saying(text: str) -> Tree:
+    """The letters that have this text in the message, the error type or the task, whatever signs are in it."""
+    if len(text) > LENGTH_LIMIT:
+        raise BadFilter(f"the text has {len(text):,} characters, and {LENGTH_LIMIT:,} are the limit", LENGTH_LIMIT)
+    refuse_halves(text, 1)
+    return Said(text)
 
 
 class _Parser:
@@ -146,7 +156,13 @@ class _Parser:
             self.fail(f"a term is missing{_before(word)}; write field = value, or a word to search for", word)
         if word.sort == "path":
             return self._about_path(word)
-        return self._about_field(word) if self._compares() else Said(word.text)
+        if self._compares():
+            return self._about_field(word)
+        if word.sort == "word" and _TIME_ALONE.fullmatch(word.text):
+            self.fail(
+                f"{word.text} is a time; write failed_at > {word.text}, or put a text to search for in quotes", word
+            )
+        return Said(word.text)
 
     def _compares(self) -> bool:
         """Whether what stands here makes the word before it the name of a field."""
@@ -167,11 +183,12 @@ class _Parser:
             return self._either()
         if field.kind == "json":
             return self._json(Place("headers" if field.name == "headers" else "payload", word.steps))
+        contains = means_contains(word.text)
         return self._compared(
             Missing("failed_at" if field.kind == "age" else field.name),
             lambda order, value: self._compare(field, order, value),
-            lambda values: _among(field, values),
-            contains=means_contains(word.text),
+            lambda values: _contains_any(field, values) if contains else _among(field, values),
+            contains=contains,
         )
 
     def _either(self) -> Tree:
@@ -214,7 +231,7 @@ class _Parser:
         operator = self._take().text
         order = "~" if contains and operator in ("=", "!=") else _ORDERS[operator]
         tree = compare(order, self._value())
-        return Not(tree) if operator == "!=" else tree
+        return Not(tree) if operator in ("!=", "!~") else tree
 
     def _values(self) -> list[Word]:
         if not self._accept("("):
@@ -237,6 +254,8 @@ class _Parser:
     def _compare(self, field: Field, order: Order, word: Word) -> Tree:
         if order not in _ALLOWED[field.kind]:
             self.fail(f"{field.name} cannot be compared with {order}; it can with {_able(field)}", word)
+        if order == "=" and _is_null(word):
+            return Missing(field.name)
         if field.kind == "time":
             return _within(field.name, order, *span_of(field, word, self._now))
         if field.kind == "age":
@@ -268,11 +287,11 @@ def _field(word: Word) -> Field | None:
         name = name.partition(sign)[0]
     if is_either(name) and not word.steps:
         return None
-    field = field_named(name) if word.sort == "word" else None
+    if word.sort == "quoted":
+        raise BadFilter(f"{word.text!r} is in quotes and so no field; write the name of a field without", word.column)
+    field = field_named(name)
     if field is None:
-        near = guess(name)
-        hint = f"did you mean {near!r}?" if near else f"the fields are {', '.join(FIELDS)}"
-        raise BadFilter(f"unknown field {word.text!r}; {hint}", word.column)
+        raise BadFilter(f"unknown field {word.text!r}; {_hint(word, name)}", word.column)
     if word.steps and field.kind != "json":
         raise BadFilter(f"{field.name} has no parts; only payload and headers have", word.column)
     if "" in word.steps:
@@ -280,10 +299,28 @@ def _field(word: Word) -> Field | None:
     return field
 
 
+def _hint(word: Word, name: str) -> str:
+    if near := guess(name):
+        return f"did you mean {near!r}?"
+    inside = f"did you mean payload.{word.text}? " if word.steps else ""
+    return f"{inside}the fields are {', '.join(FIELDS)}"
+
+
+def _is_null(word: Word) -> bool:
+    return word.sort == "word" and word.text.lower() == "null"
+
+
+def _contains_any(field: Field, values: list[Word]) -> Tree:
+    return Either(tuple(Compare(field.name, "~", value.text) for value in values))
+
+
 def _among(field: Field, values: list[Word]) -> Tree:
     if field.kind in ("time", "age"):
         raise BadFilter(f"{field.name} is a time; compare it with =, < and >", values[0].column)
-    return Among(field.name, tuple(value_of(field, value) for value in values))
+    there = Among(field.name, tuple(value_of(field, value) for value in values if not _is_null(value)))
+    if not any(map(_is_null, values)):
+        return there
+    return Either((Missing(field.name), there)) if there.values else Missing(field.name)
 
 
 def _within(field: str, order: Order, first: int, after: int) -> Tree:

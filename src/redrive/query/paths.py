@@ -1,10 +1,15 @@
 """RFC 9535 paths into a payload: each is compiled once, and one that fails on some payload selects nothing there."""
 
+import re
 from functools import lru_cache
 from typing import Any
 
 from jsonpath import JSONPath, JSONPathEnvironment
 from jsonpath.exceptions import JSONPathError
+
+WAYS = 200
+"""Each `[a, b]` doubles what the next one has to look at."""
+_QUOTED = re.compile(r"""\"(?:[^"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
 
 _environment = JSONPathEnvironment(strict=True)
 for _regular in ("match", "search"):  # a pattern from outside may take for ever
@@ -20,6 +25,8 @@ def _compiled(text: str) -> JSONPath:
 
 def fault_of(text: str) -> str | None:
     """What is wrong with a path, as a phrase."""
+    if _ways(text) > WAYS:
+        return f"it follows more than {WAYS} ways at once; name fewer places in its brackets"
     if text.count("..") > 1:
         return "`..` may stand in it once, because every further one looks through everything again for each value"
     try:
@@ -28,7 +35,23 @@ def fault_of(text: str) -> str | None:
         return str(error.args[0] if error.args else error)
     except RecursionError:
         return "it is nested too deeply"
+    except (ValueError, OverflowError):
+        return "a number in it is too large"
     return None
+
+
+def _ways(text: str) -> int:
+    """How many places the lists in its brackets make when all of them are followed, whatever is in the payload."""
+    bare, counts = _QUOTED.sub("", text), [0]
+    ways = 1
+    for sign in bare:
+        if sign == "[":
+            counts.append(0)
+        elif sign == ",":
+            counts[-1] += 1
+        elif sign == "]" and len(counts) > 1:
+            ways *= counts.pop() + 1
+    return ways
 
 
 def selected(text: str, value: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 
-from redrive.clock import micros, moment
+from redrive.clock import SECOND, micros, moment
 from redrive.job import PRIORITIES
 from redrive.letter import LetterState
 from redrive.query.fields import Field
@@ -13,8 +13,15 @@ from redrive.query.words import BadFilter, Word
 from redrive.reasons import reason_named
 
 _HEX = re.compile(r"[0-9a-f]+")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_DIGITS = 40
+"""More digits than these make a number that is too large no larger."""
 _AGO = re.compile(r"([+-])(\d.*)")
 _LARGEST = 2**63 - 1
+_FIRST_YEAR = 2000
+_DAYS_AGO = {"today": 0, "yesterday": 1}
+_DASHES = str.maketrans({"\u2212": "-", "\u2013": "-"})
+"""What a text that was copied from a page has in place of a minus."""
 _STATES = [state.value for state in LetterState]
 
 Value = str | int
@@ -54,15 +61,16 @@ def _state(field: Field, word: Word) -> Value:
 
 def _priority(field: Field, word: Word) -> Value:
     named = PRIORITIES.get(word.text.lower())
+    if named is None and not _WHOLE.fullmatch(word.text):
+        words = ", ".join(PRIORITIES)
+        raise BadFilter(f"priority is a number or one of {words}, and {word.text!r} is neither", word.column)
     return _number(field, word) if named is None else named
 
 
 def _number(field: Field, word: Word) -> Value:
-    try:
-        number = int(word.text) if len(word.text) <= 20 else _LARGEST + 1
-    except ValueError:
-        raise BadFilter(f"{field.name} is a number, and {word.text!r} is none", word.column) from None
-    return max(-_LARGEST, min(number, _LARGEST))
+    if not _WHOLE.fullmatch(word.text):
+        raise BadFilter(f"{field.name} is a whole number, and {word.text!r} is none", word.column)
+    return max(-_LARGEST, min(int(word.text[:_DIGITS]), _LARGEST))
 
 
 def _age(field: Field, word: Word) -> Value:
@@ -88,17 +96,23 @@ _READERS: dict[str, Callable[[Field, Word], Value]] = {
 def span_of(field: Field, word: Word, now: int) -> tuple[int, int]:
     """A time as it is typed, as the first moment that belongs to it and the first that no longer does."""
     try:
-        if word.text.lower() == "now":
-            return now, now + 1
-        if relative := _AGO.fullmatch(word.text):
-            length = micros(relative[2])
-            return _moment(now - length if relative[1] == "-" else now + length)
-        if re.fullmatch(r"\d{4}-\d\d-\d\d", word.text):
-            return _day(date.fromisoformat(word.text))
-        return _moment(moment(word.text))
+        return _span(word.text.strip().lower().translate(_DASHES), now)
     except (ValueError, OverflowError):
-        form = "2026-01-31, 2026-01-31T08:00 or -24h"
+        form = "2026-01-31, 2026-01-31T08:00, today, yesterday or -24h"
         raise BadFilter(f"{field.name} is a time, and {word.text!r} is none; write {form}", word.column) from None
+
+
+def _span(text: str, now: int) -> tuple[int, int]:
+    if text == "now":
+        return now, now + 1
+    if text in _DAYS_AGO:
+        return _day((datetime.fromtimestamp(now / SECOND) - timedelta(days=_DAYS_AGO[text])).date())  # noqa: DTZ006
+    if relative := _AGO.fullmatch(text):
+        length = micros(relative[2])
+        return _moment(now - length if relative[1] == "-" else now + length)
+    if ":" not in text and "t" not in text:
+        return _day(date.fromisoformat(text))
+    return _moment(_point(datetime.fromisoformat(text.upper())))
 
 
 def _moment(when: int) -> tuple[int, int]:
@@ -109,4 +123,12 @@ def _moment(when: int) -> tuple[int, int]:
 def _day(day: date) -> tuple[int, int]:
     """A day of the place where it is typed, from midnight to midnight."""
     first = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - local, as people mean it
-    return moment(first), moment(first + timedelta(days=1))
+    return _point(first), _LARGEST if day == date.max else _point(first + timedelta(days=1))
+
+
+def _point(when: datetime) -> int:
+    """In microseconds; one that no letter can be of is before or after all of them."""
+    try:
+        return moment(when)
+    except ValueError:
+        return 0 if when.year < _FIRST_YEAR else _LARGEST - 1

@@ -32,6 +32,8 @@ class Expected:
     deadline: int = 0
     ended_at: int = 0
     worker: str | None = None
+    letter: bool = False
+    by_hand: bool = False  # discarded as a letter
 
     @property
     def place(self) -> tuple[int, int, str]:
@@ -40,7 +42,7 @@ class Expected:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Every verb of the jobs facet and `revive`; `make_store` says which engine is exercised."""
+    """Every verb that changes jobs; `make_store` says which engine is exercised."""
 
     make_store: Callable[[ManualClock], Store]
 
@@ -126,6 +128,7 @@ class StoreMachine(RuleBasedStateMachine):
             case _:
                 self._fail(held)
                 self._end(held, State.DEAD)
+                held.letter = True
 
     @rule(lease=leases)
     def extend(self, lease: Job) -> None:
@@ -166,6 +169,37 @@ class StoreMachine(RuleBasedStateMachine):
         if each is not None and dead:
             each.epoch, each.attempts, each.starts = each.epoch + 1, 0, 0
             self._back(each, self.clock.now())
+
+    @rule(id=jobs)
+    def discard_letter(self, id: str) -> None:
+        """The dead are discarded."""
+        each = self.known.get(id)
+        dead = each is not None and each.state is State.DEAD
+        assert self.runner.run(self.store.letters.discard([id], "alice", "")).ids == ([id] if dead else [])
+        if each is not None and dead:
+            each.by_hand = True
+            self._end(each, State.DISCARDED)
+
+    @rule(id=jobs)
+    def restore_letter(self, id: str) -> None:
+        """And are dead again, unless somebody has their key."""
+        each = self.known.get(id)
+        able = each is not None and each.by_hand and self._holder(each.job.key) is None
+        assert self.runner.run(self.store.letters.restore([id], "alice", "")).ids == ([id] if able else [])
+        if each is not None and able:
+            each.by_hand = False
+            self._end(each, State.DEAD)
+
+    @rule(id=jobs)
+    def purge_letter(self, id: str) -> None:
+        """Nothing is left of what has ended, and it is not added again."""
+        each = self.known.get(id)
+        if each is not None:
+            over = each.letter and each.state not in (*WAITING, State.LEASED)
+            assert self.runner.run(self.store.letters.purge([id], "alice", "")).ids == ([id] if over else [])
+            if over:
+                del self.known[id]
+                assert self._add(each.job) == Existing(id, "purged")
 
     @rule(queue=st.sampled_from(QUEUES), closed=st.booleans())
     def gate(self, queue: str, closed: bool) -> None:

@@ -82,6 +82,15 @@ async def hopeless() -> None:
     raise Bury("it is no use")
 
 
+@app.task(name="mended")
+async def mended() -> None:
+    """Is of no use in its first epoch, and mended afterwards."""
+    say(What.STARTED)
+    if current().epoch == 1:
+        raise Bury("not mended yet")
+    finish()
+
+
 @app.task(name="held")
 async def held() -> None:
     """Waits at the gate, and can be stopped there."""

@@ -51,6 +51,8 @@ def subject(random: random.Random) -> Subject:
         worker=pick(("w1", "w2")),
         release=pick((None, "", "2.4.1")),
         workflow=pick((None, "mapreduce-1")),
+        owner=pick((None, "", "alice")),
+        note=pick((None, "the relay was down", "gold\n5")),
         traceback=pick((None, "Traceback: timeout")),
         payload=pick((None, b"\xff", b"{", b"[" * 5_000, *map(msgspec.json.encode, PAYLOADS))),
         headers=pick((None, b'{"x":"5","id":5}')),

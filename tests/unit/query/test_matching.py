@@ -108,6 +108,7 @@ HOLDS, FAILS = True, False
         ("payload.n > 4", FAILS),
         ("payload.n > '4'", HOLDS),
         ("payload.on = true", HOLDS),
+        ("payload.on = True", HOLDS),
         ("payload.on = 1", FAILS),
         ("payload.on = 'true'", FAILS),
         ("payload.none = null", HOLDS),

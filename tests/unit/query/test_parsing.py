@@ -8,7 +8,7 @@ import pytest
 
 from redrive.clock import SECOND, moment
 from redrive.errors import UsageError
-from redrive.query.parsing import DEPTH_LIMIT, TERMS_LIMIT, VALUES_LIMIT, parse
+from redrive.query.parsing import DEPTH_LIMIT, TERMS_LIMIT, VALUES_LIMIT, parse, saying
 from redrive.query.tree import (
     EVERYTHING,
     Among,
@@ -167,9 +167,9 @@ def refused(text: str) -> BadFilter | None:
         ("reasn = timeout", "unknown field 'reasn'; did you mean 'reason'? (column 1)"),
         ("queue = a and frobnicate = 1", "unknown field 'frobnicate'; the fields are id, queue"),
         ("queue.x = a", "queue has no parts; only payload and headers have (column 1)"),
-        ("'queue' = a", "unknown field 'queue'"),
+        ("'queue' = a", "'queue' is in quotes and so no field; write the name of a field without (column 1)"),
         ("payload..a = 1", "a name is missing between the dots of 'payload..a' (column 1)"),
-        ("payload[x] = 1", 'a bracket holds a number or a quoted name: payload.items[0], payload["a b"] (column 8)'),
+        ("payload[x] = 1", 'a bracket holds a number or a quoted name, as in payload.items[0] and payload["a b"]; for'),
         ("timeout network", "'network' is one too many; join terms with and, or (column 9)"),
         ("queue =", "a value is missing at the end; put one with special signs in quotes (column 8)"),
         ("queue = = a", "a value is missing before '='; put one with special signs in quotes (column 9)"),
@@ -182,7 +182,7 @@ def refused(text: str) -> BadFilter | None:
         ("queue is a", "after `is` only null or not null can follow (column 10)"),
         ("queue = 'a", "the quote ' is not closed (column 9)"),
         ("queue = a[", "a bracket holds a number or a quoted name"),
-        ("attempts > many", "attempts is a number, and 'many' is none (column 12)"),
+        ("attempts > many", "attempts is a whole number, and 'many' is none (column 12)"),
         ("queue > a", "queue cannot be compared with >; it can with =, !=, ~, in (column 9)"),
         ("attempts ~ 3", "attempts cannot be compared with ~; it can with =, !=, <, <=, >, >=, in (column 12)"),
         ("age = 2h", "age cannot be compared with =; it can with <, <=, >, >= (column 7)"),
@@ -192,7 +192,7 @@ def refused(text: str) -> BadFilter | None:
         ("group = smtp", "'smtp' is no group: write its hex digits, or the first digits of it (column 9)"),
         (
             "failed_at > soon",
-            "failed_at is a time, and 'soon' is none; write 2026-01-31, 2026-01-31T08:00 or -24h (column 13)",
+            "failed_at is a time, and 'soon' is none; write 2026-01-31, 2026-01-31T08:00, today, yest",
         ),
         ("failed_at in (now)", "failed_at is a time; compare it with =, < and > (column 15)"),
         ("age > soon", "age: 'soon' is not a duration"),
@@ -225,6 +225,72 @@ def test_what_is_wrong_is_said_with_its_column(text: str, sentence: str) -> None
 def test_a_filter_has_limits(text: str, sentence: str) -> None:
     """Whoever sends one may not keep a server busy with it."""
     assert sentence in str(refused(text))
+
+
+@pytest.mark.parametrize(
+    ("typed", "plain"),
+    [
+        ("failedAt > 2026-01-31", "failed_at > 2026-01-31"),
+        ("Failure-Count > 3 and error_message ~ x", "attempts > 3 and message ~ x"),
+        ("Error_Contains = x", "message ~ x"),
+        ("error_contains in (x, y)", "message ~ x or message ~ y"),
+        ("reason <> timeout", "reason != timeout"),
+        ("message =~ x and message !~ y", "message ~ x and not message ~ y"),
+        ("release = null and host != NULL", "release is null and host is not null"),
+        ("release in (2.4, null)", "release is null or release in (2.4)"),
+        ("release not in (null)", "release is not null"),
+        ('payload."a b".c = 1', 'payload["a b"].c = 1'),
+        ("payload.x.'a.b' = 1", "payload.x['a.b'] = 1"),
+        ('payload.x[0]."a b" = 1 and queue = a', 'payload.x[0]["a b"] = 1 and queue = a'),
+        (r"'\ud83d\ude00'", "'\U0001f600'"),
+        ("failed_at > \u221224h", "failed_at > -24h"),
+        ("failed_at = 20260131", "failed_at = 2026-01-31"),
+        ("failed_at >= 2026-01-31t08:00z", "failed_at >= 2026-01-31T08:00Z"),
+        ("failed_at < today", f"failed_at < {datetime.fromtimestamp(NOW / SECOND):%Y-%m-%d}"),  # noqa: DTZ006
+        ("attempts < -99999999999999999999999", "attempts < -9223372036854775807"),
+    ],
+)
+def test_what_people_type_means_what_they_mean(typed: str, plain: str) -> None:
+    """Names and signs as other systems have them, and what a keyboard or a page makes of a sign."""
+    assert parse(typed, NOW) == parse(plain, NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("attempts = aaaaaaaaaaaaaaaaaaaaaaaaaaaa", "attempts is a whole number, and 'aaaa"),
+        ("priority = urgent", "priority is a number or one of low, normal, high, and 'urgent' is neither (column 12)"),
+        ("reason = \u201ctimeout\u201d", "\u201c is a quote of a typesetter; write ' or \" in its place (column 10)"),
+        ("message ~ a\udcff", "'\\udcff' is half a character; type the whole one, in UTF-8 (column 12)"),
+        (r"message ~ '\ud800'", "'\\ud800' is half a character"),
+        ("-24h", "-24h is a time; write failed_at > -24h, or put a text to search for in quotes (column 1)"),
+        ("user.tier = gold", "unknown field 'user.tier'; did you mean payload.user.tier?"),
+        ("payload.items[*].n = 1", "write a path that begins with $, such as $.items[*].price (column 14)"),
+        (f"$[{'9' * 5_000}]", "a number in it is too large"),
+        ("$[?@.n > 1e999]", "a number in it is too large"),
+        ("$" + "[0, 0]" * 8, "it follows more than 200 ways at once; name fewer places in its brackets (column 1)"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_way_out(text: str, sentence: str) -> None:
+    """Instead of a filter that quietly lets nothing through, or one that never ends."""
+    assert sentence in str(refused(text))
+
+
+@pytest.mark.parametrize("text", ["> 1970-01-01", "> 1900-01-01T00:00Z", "< 9999-12-31", "< 9999-12-31T23:59:59Z"])
+def test_a_time_beyond_all_letters_is_before_or_after_them(text: str) -> None:
+    """As people write `since ever` and `for ever`."""
+    tree = parse(f"failed_at {text}", NOW)
+    assert isinstance(tree, Compare)
+    assert isinstance(tree.value, int)
+    assert tree.value <= SECOND if text.startswith(">") else tree.value > NOW
+
+
+def test_a_text_is_searched_for_as_it_is() -> None:
+    """Whatever signs it has; only what no letter can hold is refused."""
+    assert saying("a = (b") == Said("a = (b")
+    for text in ("\udcff", "a" * (LENGTH_LIMIT + 1)):
+        with pytest.raises(BadFilter):
+            saying(text)
 
 
 @pytest.mark.parametrize(("make", "least"), [(valid, 20_000), (broken, 1_000)])

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from redrive.job import ENCODING_JSON, WIRE_VERSION, Job, State
 from redrive.letter import LetterState
 from redrive.store import Want
-from redrive.stores.memory.letters import end_letter
+from redrive.stores.memory.disposing import end_letter
+from redrive.stores.memory.redriven import tell_redrive
 from redrive.stores.memory.rows import Memory, Row
 
 
@@ -25,6 +26,7 @@ def claim(memory: Memory, want: Want) -> list[Job]:
         if row.job.expires is not None and row.job.expires <= now:
             memory.discard(row, "expired")
             end_letter(memory, row.job.id, LetterState.DISCARDED)
+            tell_redrive(memory, row.job, "discarded", "expired")
             continue
         slots[row.job.queue] -= 1
         taken.append(_lease(memory, row, want))

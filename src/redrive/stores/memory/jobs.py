@@ -21,13 +21,16 @@ from redrive.store import (
     Orphan,
     Record,
     Refused,
+    Success,
     Turn,
     Want,
 )
 from redrive.stores.memory.claiming import claim, next_due
-from redrive.stores.memory.letters import end_letter, forget_letters
+from redrive.stores.memory.disposing import end_letter
+from redrive.stores.memory.letters import forget_letters
 from redrive.stores.memory.reading import listed, matches, record_of
 from redrive.stores.memory.reaping import reap
+from redrive.stores.memory.redriven import tell_redrive
 from redrive.stores.memory.rows import WAITING, Memory, Row
 from redrive.stores.memory.settling import settle_one
 
@@ -145,6 +148,11 @@ class MemoryJobs:
             end = suffix.replace("-", "").lower()
             return [each for each in self._rows.jobs if each.replace("-", "").endswith(end)][:limit]
 
+    async def successes(self, task: str) -> list[Success]:
+        """A few successes of a task, chosen by chance among the last ones."""
+        with self._rows.lock:
+            return [success for _, success in sorted(self._rows.successes.get(task, {}).items())]
+
     async def find(self, query: JobQuery) -> list[Listed]:
         """A page of jobs, newest first."""
         with self._rows.lock:
@@ -157,11 +165,14 @@ class MemoryJobs:
             over = [row.job.id for row in self._rows.jobs.values() if self._is_over(row)][:limit]
             for each in over:
                 self._rows.forget(each)
+            self._memory.forget_successes()
             return len(over) + forget_letters(self._memory, limit - len(over))
 
     # --- the steps, under the lock ----------------------------------------------------------------------------------
 
     def _add(self, job: Job) -> Added:
+        if job.id in self._rows.tombstones:
+            return Existing(job.id, "purged")
         before = self._holder(job)
         if before is not None:
             return Existing(before.job.id, before.job.state)
@@ -185,12 +196,7 @@ class MemoryJobs:
 
     def _holder(self, job: Job) -> Row | None:
         """The job that has this id, or whose idempotency key still counts."""
-        row = self._rows.jobs.get(job.id)
-        if row is not None or job.key is None:
-            return row
-        row = self._rows.jobs.get(self._rows.keys.get(job.key, ""))
-        over = row is not None and row.finished is not None and self._past(row, self._memory.settings.key_lifetime)
-        return None if over else row
+        return self._rows.jobs.get(job.id) or self._memory.key_holder(job)
 
     def _limit_of(self, queue: str) -> int | None:
         gate = self._rows.gates.get(("queue", queue))
@@ -202,6 +208,7 @@ class MemoryJobs:
     def _discard(self, row: Row, reason: str, actor: str) -> None:
         self._memory.discard(row, reason, actor=actor)
         end_letter(self._memory, row.job.id, LetterState.DISCARDED)
+        tell_redrive(self._memory, row.job, "discarded", reason)
 
     def _waiting_in(self, queue: str, limit: int) -> list[Row]:
         rows = (row for row in self._all_waiting() if row.job.queue == queue)
@@ -226,11 +233,8 @@ class MemoryJobs:
     def _is_over(self, row: Row) -> bool:
         settings = self._memory.settings
         if row.job.state is State.DONE:
-            return self._past(row, max(settings.done_retention, settings.key_lifetime))
-        return row.job.state is State.DISCARDED and self._past(row, settings.closed_retention)
-
-    def _past(self, row: Row, retention: int) -> bool:
-        return (row.ended_at or 0) + retention <= self._memory.clock.now()
+            return self._memory.past(row, max(settings.done_retention, settings.key_lifetime))
+        return row.job.state is State.DISCARDED and self._memory.past(row, settings.closed_retention)
 
 
 def _refuse_unwritable(job: Job) -> None:

@@ -1,6 +1,7 @@
 """What is remembered: the rows of a store in memory, and the one place that changes a job's state."""
 
 import asyncio
+import random
 import threading
 from collections import Counter
 from collections.abc import Iterable
@@ -10,8 +11,10 @@ import msgspec
 
 from redrive.clock import SECOND, Clock
 from redrive.job import Job, State
-from redrive.letter import Failure, Group, Letter
-from redrive.store import Entry, Finished, Gate, Settings, Worker
+from redrive.letter import Failure, Group, Letter, Note, Replaced
+from redrive.ramp import Verdict
+from redrive.sampling import PAYLOAD_LIMIT, Sampler
+from redrive.store import Entry, Finished, Gate, Item, Redrive, Settings, Stage, Success, Tally, Worker
 
 MINUTE = 60 * SECOND
 WAITING = (State.SCHEDULED, State.READY)
@@ -52,6 +55,29 @@ class Duty:
 
 
 @dataclass(slots=True)
+class Held:
+    """A letter in a redrive, with the epoch in which it died, then the one that it was given."""
+
+    item: Item
+    epoch: int
+    turn: int
+    verdict: Verdict | None = None
+
+
+@dataclass(slots=True)
+class Redriving:
+    """A redrive with what belongs to it."""
+
+    row: Redrive
+    cut: int  # the last thing that happened before it was opened
+    mark: tuple[int, str] | None = None
+    paced_at: int = 0
+    items: dict[str, Held] = field(default_factory=dict)
+    causes: dict[str, Tally] = field(default_factory=dict)
+    stages: list[Stage] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Hint:
     """A wake-up left for a listener, whichever loop it waits on."""
 
@@ -73,10 +99,18 @@ class Rows:
         self.letters: dict[str, Letter] = {}
         self.ended_letters: dict[str, int] = {}  # when each that is closed or discarded became so
         self.groups: dict[str, Group] = {}
+        self.deaths: dict[str, int] = {}  # when the jobs of discarded letters had died
+        self.replaced: dict[str, list[Replaced]] = {}  # the payloads of letters before they were edited
+        self.tombstones: set[str] = set()
+        self.notes: list[tuple[str, Note]] = []  # each with the group or letter that it is about
+        self.died: dict[str, int] = {}  # how much had happened when each letter died last
+        self.redrives: dict[str, Redriving] = {}
         self.workers: dict[str, Present] = {}
         self.duties: dict[str, Duty] = {}
         self.entries: list[Entry] = []
         self.counters: Counter[tuple[int, str, str, str]] = Counter()
+        self.sampler = Sampler(random.Random())
+        self.successes: dict[str, dict[int, Success]] = {}
         self.hints: dict[str, Hint] = {}
 
     def insert(self, job: Job) -> None:
@@ -139,9 +173,12 @@ class Memory:
 
     def count(self, job: Job, *names: str) -> None:
         """Add one to these counters of the job's queue and task."""
-        minute = self.clock.now() // MINUTE * MINUTE
         for name in names:
-            self.rows.counters[minute, job.queue, job.task, name] += 1
+            self.count_of(job.queue, job.task, name)
+
+    def count_of(self, queue: str, task: str, name: str) -> None:
+        """Add one to a counter where there may be no job any more."""
+        self.rows.counters[self.clock.now() // MINUTE * MINUTE, queue, task, name] += 1
 
     def note(self, event: str, **fields: str | int | None) -> None:
         """Write an entry that belongs to no job."""
@@ -182,6 +219,37 @@ class Memory:
         self.rows.free_key(job)
         self.count(job, "discarded")
         self.record("job.discarded", job, reason=reason, **{"worker": worker, **fields})
+
+    def key_holder(self, job: Job) -> Row | None:
+        """The job whose idempotency key this is, as long as it counts."""
+        row = self.rows.jobs.get(self.rows.keys.get(job.key or "", ""))
+        over = row is not None and row.finished is not None and self.past(row, self.settings.key_lifetime)
+        return None if over else row
+
+    def past(self, row: Row, retention: int) -> bool:
+        """Whether it ended so long ago."""
+        return (row.ended_at or 0) + retention <= self.clock.now()
+
+    def sample(self, job: Job, worker: str | None) -> None:
+        """Keep this success if chance has chosen it; nearly all pass."""
+        rows = self.rows
+        if rows.sampler.passes(job.task):
+            return
+        place, _ = rows.sampler.place(job.task, lambda: 0)
+        present = rows.workers.get(worker or "")
+        rows.successes.setdefault(job.task, {})[place] = Success(
+            at=self.clock.now(),
+            size=len(job.payload),
+            host=present.worker.host if present else "",
+            release=present.worker.release if present else None,
+            payload=job.payload if len(job.payload) <= PAYLOAD_LIMIT else None,
+        )
+
+    def forget_successes(self) -> None:
+        """Those that are kept for longer than history is."""
+        before = self.clock.now() - self.settings.closed_retention
+        for task, kept in self.rows.successes.items():
+            self.rows.successes[task] = {place: one for place, one in kept.items() if one.at > before}
 
     def known(self, ids: Iterable[str]) -> list[Row]:
         """The rows of these ids, each once, in order."""

@@ -18,7 +18,9 @@ from redrive.store import (
     Snoozed,
     lasted,
 )
-from redrive.stores.memory.letters import end_letter, put_letter
+from redrive.stores.memory.disposing import end_letter
+from redrive.stores.memory.letters import put_letter
+from redrive.stores.memory.redriven import tell_redrive
 from redrive.stores.memory.rows import Memory, Row
 
 
@@ -43,6 +45,7 @@ def _apply(settlement: Settlement, memory: Memory, row: Row) -> None:
 @_apply.register
 def _done(settlement: Done, memory: Memory, row: Row) -> None:
     job, worker = row.job, row.worker
+    memory.sample(job, worker)
     row.finished = Finished(
         id=job.id,
         task=job.task,
@@ -57,6 +60,7 @@ def _done(settlement: Done, memory: Memory, row: Row) -> None:
     job = memory.rows.change(row, state=State.DONE, attempts=job.attempts + 1, payload=b"")
     row.ended_at = row.finished.ended_at
     end_letter(memory, job.id, LetterState.CLOSED)
+    tell_redrive(memory, job, "succeeded")
     memory.count(job, "done", *(["done_on_retry"] if job.attempts > 1 else []))
     memory.record_happy("job.succeeded", job, worker=worker)
 
@@ -93,6 +97,7 @@ def _snoozed(settlement: Snoozed, memory: Memory, row: Row) -> None:
 def _discarded(settlement: Discarded, memory: Memory, row: Row) -> None:
     memory.discard(row, settlement.reason, text=settlement.why)
     end_letter(memory, row.job.id, LetterState.DISCARDED)
+    tell_redrive(memory, row.job, "discarded", settlement.reason)
 
 
 @_apply.register
@@ -114,6 +119,7 @@ def _fail(memory: Memory, row: Row, ending: Retried | Buried, failure: Failure) 
         crashes=job.crashes + ending.crashed,
         losses=job.losses + ending.lost,
     )
+    tell_redrive(memory, job, "buried" if isinstance(ending, Buried) else "retried", failure.fingerprint)
     memory.count(job, "failed", *(["crashed"] if ending.crashed else []), *(["lost"] if ending.lost else []))
 
 

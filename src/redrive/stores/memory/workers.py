@@ -26,9 +26,11 @@ class MemoryWorkers:
             return order
 
     async def leave(self, worker: str) -> None:
-        """This worker ends in peace."""
+        """This worker ends in peace; its duties are free."""
         with self._rows.lock:
             self._rows.workers.pop(worker, None)
+            for name in [name for name, duty in self._rows.duties.items() if duty.holder == worker]:
+                del self._rows.duties[name]
 
     async def find(self) -> list[Worker]:
         """The workers whose last beat still counts, and those that still hold leases."""

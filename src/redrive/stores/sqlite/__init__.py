@@ -1,6 +1,7 @@
 """The embedded store: one SQLite file, shared by the processes of one host."""
 
 import os
+import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import apsw
 from redrive import forks
 from redrive.clock import Clock, SystemClock, boot_id
 from redrive.errors import StoreUnavailable
+from redrive.sampling import Sampler
 from redrive.store import Check, Settings, Traits
 from redrive.stores.sqlite import checking
 from redrive.stores.sqlite.calls import Call, aside
@@ -26,6 +28,7 @@ from redrive.stores.sqlite.letters import SqliteLetters
 from redrive.stores.sqlite.lock import WriteLock
 from redrive.stores.sqlite.migrating import migrate, pending, steps
 from redrive.stores.sqlite.readers import Readers
+from redrive.stores.sqlite.redrives import SqliteRedrives
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
 from redrive.stores.sqlite.wakeups import Bell, Ear
 from redrive.stores.sqlite.workers import SqliteWorkers
@@ -62,6 +65,7 @@ class SqliteStore:
         self._machine: _Machine | None = None
         self.jobs = SqliteJobs(self)
         self.letters = SqliteLetters(self)
+        self.redrives = SqliteRedrives(self)
         self.workers = SqliteWorkers(self)
         self.journal = SqliteJournal(self)
         forks.tell(self)
@@ -108,7 +112,8 @@ class SqliteStore:
 
     def _started(self) -> "_Machine":
         lock, bell = WriteLock(Path(self.home)), Bell(Path(self.home))
-        begin = partial(Transaction, clock=self._clock, boot=self._boot, settings=self._settings)
+        sampler = Sampler(random.Random())
+        begin = partial(Transaction, clock=self._clock, boot=self._boot, settings=self._settings, sampler=sampler)
         look = partial(Snapshot, clock=self._clock, boot=self._boot, settings=self._settings)
         try:
             writer = Writer(self.path, lock, partial(self._connected, lock), begin, bell.ring)

@@ -37,6 +37,11 @@ class Call(Generic[T]):
             self.future.set_exception(error)
         return given_up
 
+    @property
+    def is_unwanted(self) -> bool:
+        """Whether who asked has left, or has been told something else; any thread may ask."""
+        return self.future.done()
+
     async def outcome(self) -> T:
         """What came of it; who no longer wants to know does not want it to begin either."""
         try:

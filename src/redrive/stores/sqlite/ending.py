@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from redrive.job import State
 from redrive.letter import LetterState
+from redrive.stores.sqlite.redriven import tell_redrives
 from redrive.stores.sqlite.transaction import Transaction
 from redrive.stores.sqlite.values import Row, blobs_of
 
@@ -20,6 +21,7 @@ def discard(tx: Transaction, about: Row, reason: str, *, actor: str | None = Non
     )
     if epoch > 1:
         end_letters(tx, [id], LetterState.DISCARDED)
+        tell_redrives(tx, [(id, epoch, "discarded", reason)])
 
 
 def end_letters(tx: Transaction, ids: Sequence[bytes], state: LetterState) -> None:

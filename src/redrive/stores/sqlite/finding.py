@@ -5,15 +5,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apsw
+import msgspec
 
-from redrive.letter import Group, GroupState, Letter, LetterState
+from redrive.letter import Group, GroupState, Letter, LetterState, Note, Replaced
 from redrive.query.compiling import Condition, compiled
 from redrive.query.matching import Subject, matcher
 from redrive.query.tree import Tree, fields_in
-from redrive.store import Mark, Page, Total, Totals
+from redrive.store import Mark, Outline, Page, Total, Totals
 from redrive.stores.sqlite.statements import statements
 from redrive.stores.sqlite.transaction import Snapshot
-from redrive.stores.sqlite.values import Row, failure_of, ids_of, packed, spelled
+from redrive.stores.sqlite.values import Row, failure_of, ids_of, packed, spelled, texts_of
 
 CONTAINS = "redrive_contains"
 LAST: Mark = (2**63 - 1, "ffffffff-ffff-ffff-ffff-ffffffffffff")
@@ -25,6 +26,9 @@ _COLUMNS = {
     **{name: f"l.{name}" for name in ("host", "release", "worker", "failed_at", "first_failed_at")},
     "error": "l.type",
     "group": "l.fingerprint",
+    "owner": "coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint))",
+    "note": "(SELECT group_concat(n.text, char(10) ORDER BY n.seq) FROM note AS n"
+    " WHERE n.about IN (l.id, l.fingerprint))",
 }
 
 
@@ -59,22 +63,42 @@ def find(snapshot: Snapshot, query: Tree, after: Mark | None, limit: int) -> Pag
     """A page of the letters that a filter means, the last failure first."""
     condition, mark = compiled(query, _Sqlite()), after or LAST
     if condition.exact:
-        rows = _page(snapshot, "find_letters", condition, mark, limit)
+        rows = list(_asked(snapshot, "find_letters", condition, (mark[0], packed(mark[1])), limit))
         return Page([_light(row) for row in rows], _mark(rows[-1]) if len(rows) == limit else None)
-    fits = matcher(query)
-    rows = _to_judge(snapshot, query, condition, mark)
-    found = [row for row in rows if fits(_subject(row))][:limit]
-    if len(found) == limit:
-        return Page([_light(row) for row in found], _mark(found[-1]))
-    return Page([_light(row) for row in found], _mark(rows[-1]) if len(rows) == JUDGED else None)
+    return _judged_page(snapshot, query, condition, mark, limit)
+
+
+def _judged_page(snapshot: Snapshot, query: Tree, condition: Condition, mark: Mark, limit: int) -> Page:
+    """Row by row, so that one payload at a time is in memory."""
+    fits, found, seen = matcher(query), list[Letter](), 0
+    before = (*_asks(query), mark[0], packed(mark[1]))
+    for row in _asked(snapshot, "judge_letters", condition, before, JUDGED):
+        snapshot.heed()
+        seen, mark = seen + 1, _mark(row)
+        if fits(_subject(row)):
+            found.append(_light(row))
+            if len(found) == limit:
+                return Page(found, mark)
+    return Page(found, mark if seen == JUDGED else None)
 
 
 def count(snapshot: Snapshot, query: Tree) -> int:
     """How many letters a filter means."""
     condition = compiled(query, _Sqlite())
     if condition.exact:
-        return int(_asked(snapshot, "count_letters", condition, ())[0][0])
+        return int(next(_asked(snapshot, "count_letters", condition, ()))[0])
     return sum(1 for _ in _judged(snapshot, query, condition))
+
+
+def outline(snapshot: Snapshot, query: Tree) -> Outline:
+    """How many letters a filter means, in how many groups, and between which times they failed last."""
+    condition = compiled(query, _Sqlite())
+    if condition.exact:
+        [(n, groups, oldest, newest)] = _asked(snapshot, "outline_letters", condition, ())
+        return Outline(n=n, groups=groups, oldest=oldest, newest=newest)
+    found = [(row[12], row[8]) for row in _judged(snapshot, query, condition)]
+    times, names = [at for at, _ in found], {name for _, name in found}
+    return Outline(n=len(found), groups=len(names), oldest=min(times, default=None), newest=max(times, default=None))
 
 
 def totals(snapshot: Snapshot) -> Totals:
@@ -90,11 +114,11 @@ def totals(snapshot: Snapshot) -> Totals:
 def groups(snapshot: Snapshot, query: Tree | None, limit: int) -> list[Group]:
     """Groups, most letters first; with a filter, of the letters it means, counted among them."""
     if query is None:
-        return [_group(row) for row in snapshot.all("groups", limit)]
+        return [group_of(row, snapshot.now) for row in snapshot.all("groups", limit)]
     counts = _counts(snapshot, query)
     most = sorted(counts, key=lambda fingerprint: (-counts[fingerprint], fingerprint))[:limit]
-    named = {row[0]: row for row in snapshot.all("groups_named", apsw.carray(tuple(most)))} if most else {}
-    return [_group(named[each], counts[each]) for each in most if each in named]
+    named = {row[0]: row for row in snapshot.all("groups_named", texts_of(most))}
+    return [group_of(named[each], snapshot.now, counts[each]) for each in most if each in named]
 
 
 def _counts(snapshot: Snapshot, query: Tree) -> Counter[str]:
@@ -105,26 +129,24 @@ def _counts(snapshot: Snapshot, query: Tree) -> Counter[str]:
 
 
 def _judged(snapshot: Snapshot, query: Tree, condition: Condition) -> Iterator[Row]:
-    """Every letter that is meant, a page at a time."""
-    fits, mark = matcher(query), LAST
-    while rows := _to_judge(snapshot, query, condition, mark):
-        yield from (row for row in rows if fits(_subject(row)))
-        mark = _mark(rows[-1])
+    """Every letter that is meant."""
+    fits = matcher(query)
+    for row in _asked(snapshot, "judge_all_letters", condition, _asks(query)):
+        snapshot.heed()
+        if fits(_subject(row)):
+            yield row
 
 
-def _to_judge(snapshot: Snapshot, query: Tree, condition: Condition, after: Mark) -> list[Row]:
-    before = ("traceback" in fields_in(query), after[0], packed(after[1]))
-    return _asked(snapshot, "judge_letters", condition, before, JUDGED)
+def _asks(query: Tree) -> tuple[bool, bool]:
+    """Whether notes and the traceback have to be read to judge a letter."""
+    fields = fields_in(query)
+    return "note" in fields, "traceback" in fields
 
 
-def _page(snapshot: Snapshot, name: str, condition: Condition, after: Mark, limit: int) -> list[Row]:
-    return _asked(snapshot, name, condition, (after[0], packed(after[1])), limit)
-
-
-def _asked(snapshot: Snapshot, name: str, condition: Condition, before: Sequence[Any], *behind: Any) -> list[Row]:
+def _asked(snapshot: Snapshot, name: str, condition: Condition, before: Sequence[Any], *behind: Any) -> Iterator[Row]:
     """A statement with the condition in its place; its values stand where they are met."""
     sql = statements()[name].replace("/* condition */ 1", condition.sql or "1")
-    return snapshot.db.execute(sql, (*before, *condition.values, *behind)).fetchall()
+    return snapshot.db.execute(sql, (*before, *condition.values, *behind))
 
 
 def whole(snapshot: Snapshot, ids: Sequence[str]) -> list[Letter]:
@@ -135,7 +157,24 @@ def whole(snapshot: Snapshot, ids: Sequence[str]) -> list[Letter]:
 
 def _whole(snapshot: Snapshot, row: Row) -> Letter:
     failures = tuple(failure_of(each) for each in snapshot.all("failures_of", row[0]))
-    return _letter(row, workflow=row[17], payload=row[18], headers=row[19], failures=failures)
+    notes = tuple(
+        Note(at=at, actor=actor, text=text, group=bool(group))
+        for at, actor, text, group in snapshot.all("notes_of_letter", row[0], row[8])
+    )
+    replaced = tuple(
+        Replaced(version=version, payload=payload, at=at, actor=actor)
+        for version, payload, at, actor in snapshot.all("payloads_of", row[0])
+    )
+    return _letter(
+        row,
+        workflow=row[18],
+        payload=row[19],
+        headers=row[20],
+        payload_version=row[21],
+        replaced=replaced,
+        failures=failures,
+        notes=notes,
+    )
 
 
 def _light(row: Row) -> Letter:
@@ -161,6 +200,7 @@ def _letter(row: Row, **more: Any) -> Letter:
         worker=row[14],
         release=row[15],
         version=row[16],
+        owner=row[17],
         **more,
     )
 
@@ -183,10 +223,12 @@ def _subject(row: Row) -> Subject:
         host=row[13],
         worker=row[14],
         release=row[15],
-        workflow=row[17],
-        payload=row[18],
-        headers=row[19],
-        traceback=row[20],
+        owner=row[17],
+        workflow=row[18],
+        payload=row[19],
+        headers=row[20],
+        note=row[21],
+        traceback=row[22],
     )
 
 
@@ -194,7 +236,23 @@ def _mark(row: Row) -> Mark:
     return row[12], spelled(row[0])
 
 
-def _group(row: Row, count: int | None = None) -> Group:
+def named(snapshot: Snapshot, prefix: str, limit: int) -> list[Group]:
+    """The groups whose names begin so, with their notes."""
+    rows = snapshot.all("groups_like", prefix, f"{prefix}\U0010ffff", limit)
+    return [_with_notes(snapshot, group_of(row, snapshot.now)) for row in rows]
+
+
+def _with_notes(snapshot: Snapshot, group: Group) -> Group:
+    rows = snapshot.all("notes_of_group", group.fingerprint)
+    notes = tuple(Note(at=at, actor=actor, text=text, group=True) for at, actor, text in rows)
+    return msgspec.structs.replace(group, notes=notes)
+
+
+def group_of(row: Row, now: int, count: int | None = None) -> Group:
+    """A group as it is now: one whose time to be muted is over is open."""
+    state, until = GroupState(row[9]), row[11]
+    if state is GroupState.MUTED and until is not None and until <= now:
+        state, until = GroupState.OPEN, None
     return Group(
         fingerprint=row[0],
         title=row[1],
@@ -205,5 +263,8 @@ def _group(row: Row, count: int | None = None) -> Group:
         first_seen=row[6],
         last_seen=row[7],
         sample=spelled(row[8]),
-        state=GroupState(row[9]),
+        state=state,
+        owner=row[10],
+        muted_until=until,
+        closed_in=row[12],
     )

@@ -14,10 +14,11 @@ from redrive.store import (
     Listed,
     Orphan,
     Record,
+    Success,
     Turn,
     Want,
 )
-from redrive.stores.sqlite import adding, claiming, operating, reading, settling
+from redrive.stores.sqlite import adding, claiming, operating, reading, sampling, settling
 from redrive.stores.sqlite.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ class SqliteJobs:
     async def resolve(self, suffix: str, limit: int = 3) -> list[str]:
         """The ids that end like this, at most `limit`."""
         return await self._store.read(lambda snapshot: reading.resolve(snapshot, suffix, limit))
+
+    async def successes(self, task: str) -> list[Success]:
+        """A few successes of a task, chosen by chance among the last ones."""
+        return await self._store.read(lambda snapshot: sampling.successes(snapshot, task))
 
     async def find(self, query: JobQuery) -> list[Listed]:
         """A page of jobs, newest first."""

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from redrive.disposal import NEVER
 from redrive.job import State
-from redrive.letter import Group, Letter, LetterState
+from redrive.letter import Group, GroupState, Letter, LetterState
 from redrive.query.tree import Tree
-from redrive.store import Mark, Page, Totals
-from redrive.stores.sqlite import finding
+from redrive.store import Accepted, Disposed, Edit, Existing, Foreign, Mark, Outline, Page, Totals
+from redrive.stores.sqlite import disposing, editing, finding, marking, taking
 from redrive.stores.sqlite.ending import end_letters
 from redrive.stores.sqlite.transaction import Transaction, unique
 from redrive.stores.sqlite.values import ids_of, numbers_of, packed, spelled
@@ -46,6 +47,10 @@ class SqliteLetters:
         """Groups, most letters first; with a filter, of the letters it means, counted among them."""
         return await self._store.read(lambda snapshot: finding.groups(snapshot, query, limit))
 
+    async def take_in(self, letters: Sequence[Foreign], actor: str) -> list[Accepted | Existing]:
+        """Make each a dead job with its open letter; what is there already, or was purged, stays as it is."""
+        return await self._store.write(lambda tx: taking.take_in(tx, letters, actor)) if letters else []
+
     async def revive(self, ids: Sequence[str], actor: str, reason: str) -> list[str]:
         """Give dead jobs a new epoch: dead to ready, epoch + 1, attempts from zero. Answers who was."""
         return await self._store.write(lambda tx: _revive(tx, ids, actor, reason))
@@ -56,6 +61,55 @@ class SqliteLetters:
         return await self._store.read(
             lambda snapshot: [spelled(row[0]) for row in snapshot.all("letters_of_group", fingerprint, begin, limit)]
         )
+
+    # their end ------------------------------------------------------------------------------------------------------
+
+    async def outline(self, query: Tree) -> Outline:
+        """How many letters a filter means, in how many groups, and between which times they failed last."""
+        return await self._store.read(lambda snapshot: finding.outline(snapshot, query))
+
+    async def discard(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
+        """End dead jobs and their open letters, of those that failed last at `upto` or before."""
+        return await self._store.write(lambda tx: disposing.discard(tx, ids, actor, reason, upto))
+
+    async def restore(self, ids: Sequence[str], actor: str, reason: str) -> Disposed:
+        """Undo a discard: dead again, with an open letter in its group."""
+        return await self._store.write(lambda tx: disposing.restore(tx, ids, actor, reason))
+
+    async def purge(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
+        """Remove letters with their failures, notes and jobs; a tombstone keeps their ids from being added again."""
+        return await self._store.write(lambda tx: disposing.purge(tx, ids, actor, reason, upto))
+
+    async def edit(self, edits: Sequence[Edit], actor: str, reason: str) -> Disposed:
+        """Give dead jobs other payloads; a letter that has changed since it was read is left as it is."""
+        return await self._store.write(lambda tx: editing.edit(tx, edits, actor, reason))
+
+    # what people say of them ----------------------------------------------------------------------------------------
+
+    async def named(self, prefix: str, limit: int = 5) -> list[Group]:
+        """The groups whose names begin so, with their notes."""
+        return await self._store.read(lambda snapshot: finding.named(snapshot, prefix, limit))
+
+    async def set_groups(
+        self,
+        groups: Sequence[str],
+        state: GroupState,
+        actor: str,
+        *,
+        reason: str = "",
+        until: int | None = None,
+        release: str | None = None,
+    ) -> list[str]:
+        """Mute groups until a moment, close them in a release, or open them; answers which there are."""
+        return await self._store.write(lambda tx: marking.set_groups(tx, groups, state, actor, reason, until, release))
+
+    async def assign(self, owner: str | None, actor: str, groups: Sequence[str] = (), ids: Sequence[str] = ()) -> int:
+        """Say who looks after groups and letters, None for nobody; answers how many there are."""
+        return await self._store.write(lambda tx: marking.assign(tx, owner, actor, groups, ids))
+
+    async def note(self, text: str, actor: str, groups: Sequence[str] = (), ids: Sequence[str] = ()) -> int:
+        """Write something about groups and letters that outlives their retries; answers how many there are."""
+        return await self._store.write(lambda tx: marking.note(tx, text, actor, groups, ids))
 
 
 def _revive(tx: Transaction, ids: Sequence[str], actor: str, reason: str) -> list[str]:

@@ -62,9 +62,13 @@ def prune(tx: Transaction, limit: int) -> int:
         tx.shift(queue, State.DISCARDED, None)
     over = [*done, *(row[0] for row in discarded)]
     before = tx.now - tx.settings.closed_retention
-    over += [row[0] for row in tx.all("forget_letters", before, limit - len(over))]
+    letters = [row[0] for row in tx.all("forget_letters", before, limit - len(over))]
+    for name in ("forget_notes", "forget_payloads"):
+        tx.run(name, blobs_of(letters))
+    over += letters
     _forget_failures(tx, over)
     tx.run("forget_workers", tx.steady, tx.boot)
+    tx.run("forget_successes", before)
     tx.run("forget_depths")
     tx.run("forget_letter_totals")
     return len(over)

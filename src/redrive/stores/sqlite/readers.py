@@ -15,6 +15,8 @@ from redrive.stores.sqlite.transaction import Snapshot
 
 THREADS = 3
 """So many reads at once; a long one does not keep the short ones waiting."""
+STEPS = 20_000
+"""After so many steps of SQLite, some milliseconds, a read looks whether it is still wanted."""
 
 
 class Readers:
@@ -82,8 +84,14 @@ class Readers:
     def _read(self, seat: "_Seat", call: Call[Any]) -> None:
         try:
             db = seat.connection()
-            with db:
-                call.answered(call.operation(self._begin(db)))
+            db.set_progress_handler(lambda: call.is_unwanted, STEPS)
+            try:
+                with db:
+                    snapshot = self._begin(db)
+                    snapshot.is_unwanted = lambda: call.is_unwanted
+                    call.answered(call.operation(snapshot))
+            finally:
+                db.set_progress_handler(None)  # nothing keeps the answer longer than who asked
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to who waits
             call.failed(translated(error, str(self._path)))
 

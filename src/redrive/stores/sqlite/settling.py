@@ -17,6 +17,9 @@ from redrive.store import (
     lasted,
 )
 from redrive.stores.sqlite.ending import discard, end_letters
+from redrive.stores.sqlite.marking import reopen_groups
+from redrive.stores.sqlite.redriven import Told, tell_redrives
+from redrive.stores.sqlite.sampling import keep
 from redrive.stores.sqlite.transaction import Transaction
 from redrive.stores.sqlite.values import (
     Row,
@@ -63,6 +66,7 @@ class _Endings:
         self._buried: list[Row] = []
         self._letters: list[Row] = []
         self._groups: defaultdict[str, list[tuple[bytes, Buried]]] = defaultdict(list)
+        self._told: list[Told] = []
 
     def apply(self, settlement: Settlement, lease: Row) -> None:
         """One settlement of a lease that is held."""
@@ -97,6 +101,7 @@ class _Endings:
         tx.many("bury", self._buried)
         if self._letters:
             self._write_letters()
+        tell_redrives(tx, self._told)
 
     def _write_done(self) -> None:
         """The happy path; it is counted once for all that are alike, not once for each."""
@@ -114,6 +119,7 @@ class _Endings:
         tx = self._tx
         first: dict[bytes, int] = dict(tx.all("first_failures", blobs_of([letter[0] for letter in self._letters])))
         tx.many("put_letter", [(*letter, first[letter[0]]) for letter in self._letters])
+        reopen_groups(tx, {fingerprint: members[0][1].job for fingerprint, members in self._groups.items()})
         tx.many("join_group", [self._group(fingerprint) for fingerprint in sorted(self._groups)])
         kinds = Counter((queue, task, priority, reason) for _, task, queue, priority, reason, *_ in self._letters)
         tx.many("add_letter_total", [(*kind, n) for kind, n in kinds.items()])
@@ -130,8 +136,11 @@ class _Endings:
         )  # fmt: skip
         length = lasted(settlement.duration) if settlement.ran else ""
         self._done_counts[job.queue, job.task, job.priority, worker, length, job.attempts > 0] += 1
+        if not tx.sampler.passes(job.task):
+            keep(tx, job, worker)
         if job.epoch > 1:
             self._closed.append(id)
+            self._told.append((id, job.epoch, "succeeded", ""))
         if tx.all_events:
             tx.journal("job.succeeded", (id, job.task, job.queue, job.epoch, job.attempts + 1), worker=worker)
 
@@ -207,6 +216,10 @@ class _Endings:
             traceback = hash_of(text)
             self._tracebacks[traceback] = text
         self._failures.append(failure_row(lease[0], failure, traceback))
+        if settlement.job.epoch > 1:
+            fingerprint = writable(failure.fingerprint)
+            ended = isinstance(settlement, Buried)
+            self._told.append((lease[0], settlement.job.epoch, "buried" if ended else "retried", fingerprint))
         names = ["failed", *(["crashed"] if settlement.crashed else []), *(["lost"] if settlement.lost else [])]
         self._count(settlement, lease, *names)
 

@@ -1,19 +1,20 @@
 """One operation inside a transaction: what it may run, and what it owes the counters, the depths and the journal."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import apsw
 
 from redrive.clock import SECOND, Clock
 from redrive.job import State
+from redrive.sampling import Sampler
 from redrive.store import Settings
 from redrive.stores.sqlite.statements import statements
 from redrive.stores.sqlite.values import Row, writable_or_none
 
 MINUTE = 60 * SECOND
-About = tuple[bytes, str, str, int, int]
+About = tuple[bytes | None, str, str | None, int | None, int | None]
 """A job as the journal knows it: id, task, queue, epoch, attempt."""
 
 
@@ -26,6 +27,12 @@ class Snapshot:
         self.settings = settings
         self.now = clock.now()
         self.steady = clock.steady()
+        self.is_unwanted: Callable[[], bool] = lambda: False
+
+    def heed(self) -> None:
+        """Go no further when nobody waits for the answer; for work of ours between rows, which SQLite cannot see."""
+        if self.is_unwanted():
+            raise apsw.InterruptError("nobody waits for the answer")
 
     def all(self, name: str, *values: Any) -> list[Row]:
         """Every row that a statement answers."""
@@ -40,8 +47,9 @@ class Snapshot:
 class Transaction(Snapshot):
     """A snapshot that may write; what is counted and noted is written once, at its end."""
 
-    def __init__(self, db: apsw.Connection, clock: Clock, boot: str, settings: Settings) -> None:
+    def __init__(self, db: apsw.Connection, clock: Clock, boot: str, settings: Settings, sampler: Sampler) -> None:
         super().__init__(db, clock, boot, settings)
+        self.sampler = sampler
         self.points: set[str] = set()
         self.wakes = False
         self._counts: Counter[tuple[str, str, int, str, str]] = Counter()

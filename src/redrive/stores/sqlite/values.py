@@ -50,6 +50,12 @@ def blobs_of(blobs: Sequence[bytes]) -> "apsw.CArrayBinding | None":
     return apsw.carray(tuple(blobs)) if blobs else None
 
 
+def texts_of(texts: Iterable[str]) -> "apsw.CArrayBinding | None":
+    """Several texts as one parameter."""
+    found = tuple(texts)
+    return apsw.carray(found) if found else None
+
+
 def numbers_of(numbers: Iterable[int]) -> "apsw.CArrayBinding | None":
     """Several numbers as one parameter."""
     found = array("q", numbers)

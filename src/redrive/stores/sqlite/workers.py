@@ -25,8 +25,8 @@ class SqliteWorkers:
         return await self._store.write(lambda tx: _beat(tx, worker, lease))
 
     async def leave(self, worker: str) -> None:
-        """This worker ends in peace."""
-        await self._store.write(lambda tx: tx.run("leave", worker))
+        """This worker ends in peace; its duties are free."""
+        await self._store.write(lambda tx: _leave(tx, worker))
         forget(Path(self._store.home), worker)
 
     async def find(self) -> list[Worker]:
@@ -49,6 +49,11 @@ class SqliteWorkers:
         return await self._store.write(
             lambda tx: tx.first("duty", name, holder, tx.steady + lease, tx.boot, tx.steady) is not None
         )
+
+
+def _leave(tx: Transaction, worker: str) -> None:
+    tx.run("leave", worker)
+    tx.run("free_duties", worker)
 
 
 def _beat(tx: Transaction, worker: Worker, lease: int) -> Literal["drain"] | None:

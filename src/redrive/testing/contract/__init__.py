@@ -9,12 +9,19 @@
 
 from redrive.testing.contract.adding import AddingRules
 from redrive.testing.contract.claiming import ClaimingRules
+from redrive.testing.contract.disposing import DisposingRules
+from redrive.testing.contract.editing import EditingRules
 from redrive.testing.contract.finding import FindingRules
 from redrive.testing.contract.journal import JournalRules
 from redrive.testing.contract.letters import LetterRules
+from redrive.testing.contract.marking import MarkingRules
 from redrive.testing.contract.operating import OperatingRules
 from redrive.testing.contract.reading import ReadingRules
+from redrive.testing.contract.redriven import RedrivenRules
+from redrive.testing.contract.redrives import RedriveRules
+from redrive.testing.contract.sampling import SamplingRules
 from redrive.testing.contract.settling import LeaseRules, SettlingRules
+from redrive.testing.contract.taking import TakingRules
 from redrive.testing.contract.workers import WorkerRules
 
 
@@ -25,6 +32,13 @@ class StoreContract(
     LeaseRules,
     LetterRules,
     FindingRules,
+    MarkingRules,
+    DisposingRules,
+    TakingRules,
+    RedriveRules,
+    RedrivenRules,
+    EditingRules,
+    SamplingRules,
     OperatingRules,
     ReadingRules,
     WorkerRules,

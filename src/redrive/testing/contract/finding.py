@@ -12,9 +12,9 @@ from redrive.query.matching import Subject, matcher
 from redrive.query.parsing import parse
 from redrive.query.tree import Tree
 from redrive.query.words import BadFilter
-from redrive.store import Buried, Done, Store, Totals
+from redrive.store import Buried, Done, Outline, Retried, Store, Totals
 from redrive.testing.contract.base import Rules
-from redrive.testing.factories import a_failure, buried, claimed, settled
+from redrive.testing.factories import a_failure, buried, claimed, leased, settled
 from redrive.testing.filters import valid
 
 TIERS = ("gold", "Silver", 5, None)
@@ -37,7 +37,9 @@ class FindingRules(Rules):
         whole = await store.letters.get(job.id)
         assert whole is not None
         assert (letter.payload, letter.headers, letter.workflow, letter.failures) == (None, None, None, ())
-        assert letter == msgspec.structs.replace(whole, payload=None, headers=None, workflow=None, failures=())
+        assert letter == msgspec.structs.replace(
+            whole, payload=None, headers=None, workflow=None, failures=(), notes=()
+        )
 
     async def test_whole_letters_have_everything(self, store: Store, clock: ManualClock) -> None:
         """In the order they were asked for; those that are gone are left out."""
@@ -65,11 +67,46 @@ class FindingRules(Rules):
             assert [each.id for each in await _all(store, text, now=clock.now())] == [letter.id], text
             assert await _all(store, f"not ({text}) and id = {letter.id[-8:]}", now=clock.now()) == [], text
 
+    async def test_the_traceback_is_that_of_the_last_failure(self, store: Store, clock: ManualClock) -> None:
+        """Who died without a trace in the end is not found by the traceback of an attempt before."""
+        job = await leased(store)
+        await settled(store, Retried(job=job, at=clock.now(), failure=a_failure(traceback="first of all")))
+        [job] = await claimed(store)
+        await settled(store, Buried(job=job, failure=a_failure(traceback=None, reason="lost", attempt=2)))
+        assert await _all(store, "traceback ~ first") == []
+        assert [letter.id for letter in await _all(store, "traceback is null")] == [job.id]
+
+    async def test_long_filters(self, store: Store, clock: ManualClock) -> None:
+        """As long as a filter may be: a list with a thousand values, and 200 terms."""
+        [job] = await self._some(store, clock, 1)
+        many = ", ".join(["a"] * 999)
+        for field, own in (
+            ("queue", job.queue),
+            ("error", "ConnectionError"),
+            ("id", job.id),
+            ("payload.tier", "gold"),
+        ):
+            assert len(await _all(store, f"{field} in ({many}, {own})")) == 1, field
+            assert await _all(store, f"{field} not in ({many}, {own})") == [], field
+        assert len(await _all(store, " or ".join(["queue = a"] * 199 + ["refused"]))) == 1
+        assert await _all(store, " and ".join(["(refused or x)"] * 99 + ["queue = a"])) == []
+
     async def test_count_counts_what_find_finds(self, store: Store, clock: ManualClock) -> None:
         """Whether the engine can answer by itself or has to look into each."""
         await self._some(store, clock, 12)
         for text in ("", "reason = network", "payload.tier = gold", "payload.tier = gold or reason = network"):
             assert await store.letters.count(parse(text, clock.now())) == len(await _all(store, text)), text
+
+    async def test_an_outline_is_what_a_filter_means_from_afar(self, store: Store, clock: ManualClock) -> None:
+        """How many, in how many groups, from the first to the last; there are no times without letters."""
+        assert await store.letters.outline(parse("", 0)) == Outline(n=0)
+        await self._some(store, clock, 12)
+        for text in ("", "reason = network", "payload.tier = gold"):
+            found = await _all(store, text)
+            times, groups = [letter.failed_at for letter in found], {letter.group for letter in found}
+            expected = Outline(n=len(found), groups=len(groups), oldest=min(times), newest=max(times))
+            assert await store.letters.outline(parse(text, 0)) == expected, text
+        assert await store.letters.outline(parse("payload.tier = lead", 0)) == Outline(n=0)
 
     async def test_totals_follow_every_change(self, store: Store, clock: ManualClock) -> None:
         """They count open letters by kind; what is brought back leaves them, what dies again comes back to them."""
@@ -122,6 +159,9 @@ class FindingRules(Rules):
         """300 filters by chance: find, count and groups answer what looking at each letter answers."""
         jobs = await self._some(store, clock, 40)
         await store.letters.revive([job.id for job in jobs[:5]], "alice", "fixed")
+        await store.letters.assign("gold", "alice", [f"0f{'0' * 14}"], [jobs[1].id, jobs[6].id])
+        await store.letters.note("the gold relay", "alice", [f"1f{'0' * 14}"], [jobs[2].id, jobs[4].id])
+        await store.letters.note("5", "bob", ids=[jobs[4].id, jobs[8].id])
         letters = await store.letters.whole([job.id for job in jobs])
         assert len(letters) == 40
         for text, tree in _filters(300, clock.now()):

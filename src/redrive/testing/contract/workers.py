@@ -88,6 +88,14 @@ class WorkerRules(Rules):
         assert await store.workers.duty("reaper", "b", LEASE)
         assert not await store.workers.duty("reaper", "a", LEASE)
 
+    async def test_who_leaves_frees_its_duties(self, store: Store) -> None:
+        """Another one takes them at once; those of others stay where they are."""
+        assert await store.workers.duty("redriver", "a", LEASE)
+        assert await store.workers.duty("pruner", "b", LEASE)
+        await store.workers.leave("a")
+        assert await store.workers.duty("redriver", "c", LEASE)
+        assert not await store.workers.duty("pruner", "c", LEASE)
+
     async def test_a_duty_of_another_boot_is_free(self, store: Store, opener: Opener) -> None:
         """Its holder is gone with the machine's last life."""
         assert await store.workers.duty("reaper", "a", LEASE)

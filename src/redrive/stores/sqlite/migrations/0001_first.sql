@@ -139,7 +139,9 @@ CREATE TABLE letter (
   host TEXT NOT NULL,
   worker TEXT NOT NULL,
   release TEXT,
-  version INTEGER NOT NULL DEFAULT 1
+  version INTEGER NOT NULL DEFAULT 1,
+  owner TEXT,
+  died_at INTEGER -- of one that was discarded as a letter: when its job had died
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX letter_open ON letter (fingerprint, id) WHERE state = 'open';
@@ -162,10 +164,34 @@ CREATE TABLE letter_group (
   first_seen INTEGER NOT NULL,
   last_seen INTEGER NOT NULL,
   sample BLOB NOT NULL,
-  state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'muted', 'closed', 'reopened'))
+  state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'muted', 'closed', 'reopened')),
+  owner TEXT,
+  muted_until INTEGER,
+  closed_in TEXT
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX letter_group_count ON letter_group (count DESC, fingerprint);
+
+-- What jobs were given before their letters were edited.
+CREATE TABLE letter_payload (
+  letter BLOB NOT NULL,
+  version INTEGER NOT NULL,
+  replaced_at INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  payload BLOB NOT NULL,
+  PRIMARY KEY (letter, version)
+) STRICT, WITHOUT ROWID;
+
+-- What people wrote about a group, by its fingerprint, or about a letter, by its id.
+CREATE TABLE note (
+  seq INTEGER PRIMARY KEY,
+  about ANY NOT NULL,
+  at INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  text TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX note_about ON note (about);
 
 -- How many open letters there are of each kind, kept with every change.
 CREATE TABLE letter_total (
@@ -175,6 +201,94 @@ CREATE TABLE letter_total (
   reason TEXT NOT NULL,
   n INTEGER NOT NULL,
   PRIMARY KEY (queue, task, priority, reason)
+) STRICT, WITHOUT ROWID;
+
+-- A durable bulk operation that gives a frozen selection of letters a new epoch.
+CREATE TABLE redrive (
+  id BLOB PRIMARY KEY,
+  state TEXT NOT NULL CHECK (state IN ('freezing', 'running', 'paused', 'finished', 'cancelled')),
+  version INTEGER NOT NULL DEFAULT 1,
+  plan TEXT NOT NULL,
+  judge TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  opened_at INTEGER NOT NULL,
+  frozen_at INTEGER,
+  ended_at INTEGER,
+  total INTEGER NOT NULL DEFAULT 0,
+  stage INTEGER NOT NULL DEFAULT 0,
+  stage_left INTEGER NOT NULL DEFAULT 0,
+  stage_at INTEGER NOT NULL DEFAULT 0,
+  why TEXT NOT NULL DEFAULT '',
+  cut INTEGER NOT NULL, -- the last failure before it was opened
+  mark_at INTEGER, -- how far the freezing has come
+  mark_id BLOB,
+  paced_at INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX redrive_of_state ON redrive (state, id);
+
+-- How each cause does in a redrive: where its letters are, and the first answer that each has given.
+CREATE TABLE redrive_cause (
+  redrive BLOB NOT NULL,
+  cause TEXT NOT NULL,
+  total INTEGER NOT NULL,
+  skipped INTEGER NOT NULL,
+  released INTEGER NOT NULL DEFAULT 0,
+  succeeded INTEGER NOT NULL DEFAULT 0,
+  recurred INTEGER NOT NULL DEFAULT 0,
+  otherwise INTEGER NOT NULL DEFAULT 0,
+  discarded INTEGER NOT NULL DEFAULT 0,
+  passed INTEGER NOT NULL DEFAULT 0,
+  relapsed INTEGER NOT NULL DEFAULT 0,
+  strayed INTEGER NOT NULL DEFAULT 0,
+  dropped INTEGER NOT NULL DEFAULT 0,
+  stopped INTEGER, -- in which stage
+  PRIMARY KEY (redrive, cause)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE redrive_stage (
+  redrive BLOB NOT NULL,
+  number INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  released INTEGER NOT NULL DEFAULT 0,
+  passed INTEGER NOT NULL DEFAULT 0,
+  relapsed INTEGER NOT NULL DEFAULT 0,
+  strayed INTEGER NOT NULL DEFAULT 0,
+  dropped INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (redrive, number)
+) STRICT, WITHOUT ROWID;
+
+-- A letter in a redrive, with the epoch in which it died, then the one that it was given.
+CREATE TABLE redrive_item (
+  redrive BLOB NOT NULL,
+  id BLOB NOT NULL,
+  cause TEXT NOT NULL,
+  turn INTEGER NOT NULL, -- its place among those of its cause
+  epoch INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  verdict TEXT,
+  stage INTEGER NOT NULL DEFAULT 0,
+  why TEXT NOT NULL DEFAULT '',
+  at INTEGER NOT NULL,
+  PRIMARY KEY (redrive, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX redrive_item_turn ON redrive_item (redrive, cause, turn) WHERE state = 'pending';
+CREATE INDEX redrive_item_letter ON redrive_item (id) WHERE state IN ('pending', 'released');
+CREATE INDEX redrive_item_state ON redrive_item (redrive, state, id);
+
+-- A few successes of each task, to compare failures with; each knows the how many-th it was.
+CREATE TABLE success (
+  task TEXT NOT NULL,
+  place INTEGER NOT NULL,
+  seen INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  host TEXT NOT NULL,
+  release TEXT,
+  size INTEGER NOT NULL,
+  payload BLOB,
+  PRIMARY KEY (task, place)
 ) STRICT, WITHOUT ROWID;
 
 -- Jobs that were purged and must not return.

@@ -1,6 +1,7 @@
 -- name: open_letters_of
--- In which groups and totals these jobs' letters are counted.
-SELECT l.fingerprint, l.queue, l.task, l.priority, l.reason FROM carray(?1) AS wanted JOIN letter AS l ON l.id = wanted.value WHERE l.state = 'open'
+-- In which groups and totals these jobs' letters are counted; CROSS keeps SQLite from walking through all that are open.
+SELECT l.fingerprint, l.queue, l.task, l.priority, l.reason FROM carray(?1) AS wanted
+CROSS JOIN letter AS l ON l.id = wanted.value WHERE l.state = 'open'
 
 -- name: put_letter
 -- A new letter, or one more death for the one there is.
@@ -57,32 +58,50 @@ JOIN job AS j ON j.id = wanted.value WHERE j.state = 'dead'
 -- name: revive
 -- A new epoch, from zero.
 UPDATE job SET state = 'ready', epoch = epoch + 1, epoch_at = ?2, due_at = ?2, starts = 0, attempts = 0, crashes = 0,
-  losses = 0, suspect = 0, ended_at = NULL, end_reason = NULL, unknown_since = NULL
+  losses = 0, suspect = 0, ended_at = NULL, end_reason = NULL, unknown_since = NULL, redrive = NULL
 WHERE seq IN (SELECT value FROM carray(?1))
 
 -- name: letters
 -- Letters as they are, with what their jobs still have.
 SELECT l.id, l.task, l.queue, l.priority, l.state, l.reason, l.type, l.message, l.fingerprint, l.attempts, l.epochs,
-  l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version, j.batch, j.payload, j.headers
+  l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version,
+  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint)),
+  j.batch, j.payload, j.headers, coalesce(j.payload_version, 1)
 FROM carray(?1) AS wanted JOIN letter AS l ON l.id = wanted.value LEFT JOIN job AS j ON j.id = l.id
 
 -- name: find_letters
 -- A page of letters, the last failure first; the condition of a filter takes the place of the remark.
 SELECT l.id, l.task, l.queue, l.priority, l.state, l.reason, l.type, l.message, l.fingerprint, l.attempts, l.epochs,
-  l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version
+  l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version,
+  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint))
 FROM letter AS l
 WHERE (l.failed_at, l.id) < (?, ?) AND /* condition */ 1
 ORDER BY l.failed_at DESC, l.id DESC LIMIT ?
 
 -- name: judge_letters
--- The same with what only the predicate of a filter can judge; the traceback only if it is asked for.
+-- The same with what only the predicate of a filter can judge; notes and traceback only if they are asked for.
 SELECT l.id, l.task, l.queue, l.priority, l.state, l.reason, l.type, l.message, l.fingerprint, l.attempts, l.epochs,
-  l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version, j.batch, j.payload, j.headers,
-  iif(?, (SELECT t.text FROM failure AS f JOIN traceback AS t ON t.hash = f.traceback
+  l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version,
+  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint)),
+  j.batch, j.payload, j.headers,
+  iif(?, (SELECT group_concat(n.text, char(10) ORDER BY n.seq) FROM note AS n WHERE n.about IN (l.id, l.fingerprint)), NULL),
+  iif(?, (SELECT (SELECT t.text FROM traceback AS t WHERE t.hash = f.traceback) FROM failure AS f
     WHERE f.job = l.id ORDER BY f.seq DESC LIMIT 1), NULL)
 FROM letter AS l LEFT JOIN job AS j ON j.id = l.id
 WHERE (l.failed_at, l.id) < (?, ?) AND /* condition */ 1
 ORDER BY l.failed_at DESC, l.id DESC LIMIT ?
+
+-- name: judge_all_letters
+-- All of them in any order, to be counted: nothing has to be sorted, and so nothing is kept.
+SELECT l.id, l.task, l.queue, l.priority, l.state, l.reason, l.type, l.message, l.fingerprint, l.attempts, l.epochs,
+  l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version,
+  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint)),
+  j.batch, j.payload, j.headers,
+  iif(?, (SELECT group_concat(n.text, char(10) ORDER BY n.seq) FROM note AS n WHERE n.about IN (l.id, l.fingerprint)), NULL),
+  iif(?, (SELECT (SELECT t.text FROM traceback AS t WHERE t.hash = f.traceback) FROM failure AS f
+    WHERE f.job = l.id ORDER BY f.seq DESC LIMIT 1), NULL)
+FROM letter AS l LEFT JOIN job AS j ON j.id = l.id
+WHERE /* condition */ 1
 
 -- name: count_letters
 -- How many letters a filter means.
@@ -94,12 +113,14 @@ SELECT l.fingerprint, count(*) FROM letter AS l WHERE /* condition */ 1 GROUP BY
 
 -- name: groups_named
 -- These groups.
-SELECT g.fingerprint, g.title, g.task, g.reason, g.type, g.count, g.first_seen, g.last_seen, g.sample, g.state
+SELECT g.fingerprint, g.title, g.task, g.reason, g.type, g.count, g.first_seen, g.last_seen, g.sample, g.state,
+  g.owner, g.muted_until, g.closed_in
 FROM carray(?1) AS wanted JOIN letter_group AS g ON g.fingerprint = wanted.value
 
 -- name: groups
 -- Groups, most letters first.
-SELECT fingerprint, title, task, reason, type, count, first_seen, last_seen, sample, state
+SELECT fingerprint, title, task, reason, type, count, first_seen, last_seen, sample, state,
+  owner, muted_until, closed_in
 FROM letter_group ORDER BY count DESC, fingerprint LIMIT ?
 
 -- name: letters_of_group

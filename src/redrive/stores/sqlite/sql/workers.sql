@@ -15,6 +15,10 @@ RETURNING told
 -- A worker ends in peace.
 DELETE FROM worker WHERE id = ?
 
+-- name: free_duties
+-- What it did for all is for another one to do.
+DELETE FROM duty WHERE holder = ?
+
 -- name: workers
 -- Workers that live, and those that still hold leases.
 SELECT id, host, boot, pid, started_at, beat_at, lock_device, lock_inode, release, tasks, queues, slots, stuck, running,

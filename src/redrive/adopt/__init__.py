@@ -1,0 +1,1 @@
+"""What other systems have kept of their failures, as letters."""

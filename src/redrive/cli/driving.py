@@ -1,0 +1,199 @@
+"""A redrive on the terminal: how it goes while it goes, and the summary at its end."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import click
+
+from redrive.cli.faults import EXIT_FAULT, EXIT_PARTLY
+from redrive.cli.output import Column, clean, counted, cut, emit, say, show, table, width
+from redrive.cli.times import span
+from redrive.clock import SECOND, Clock, iso
+from redrive.letter import Group as Cause
+from redrive.redrives import Run, drive, report
+from redrive.store import Pattern, Stage, Store
+
+LOOK = 0.25
+"""Seconds between two looks at how it goes."""
+
+SHORT = 8
+_BAR = 12
+_STAGES = (
+    Column("STAGE", right=True),
+    Column("RELEASED", right=True),
+    Column("PASSED", right=True),
+    Column("RECURRED", right=True),
+    Column("OTHERWISE", right=True),
+    Column("DISCARDED", right=True),
+)
+_PATTERNS = (Column("FAILED", right=True), Column("GROUP"), Column("AS BEFORE"), Column("CAUSE", shrink=True))
+
+Step = Callable[[], Awaitable[float | None]]
+"""Does what can be done now; answers the seconds to rest, None at the end."""
+
+
+async def driven(store: Store, clock: Clock, id: str) -> Run:
+    """Drive it to its end, or until it is paused, and show how it goes."""
+
+    async def step() -> float | None:
+        rest = await drive(store, clock, id)
+        return None if rest is None else rest / SECOND
+
+    if not await store.workers.find():
+        say("no worker runs these jobs yet; start one with `redrive worker`")
+    return await _shown(store, clock, id, step)
+
+
+async def watched(store: Store, clock: Clock, id: str) -> Run:
+    """Show how it goes, whoever drives it."""
+
+    async def step() -> float | None:
+        redrive = await store.redrives.get(id)
+        return LOOK if redrive is not None and redrive.state in ("freezing", "running") else None
+
+    return await _shown(store, clock, id, step)
+
+
+async def _shown(store: Store, clock: Clock, id: str, step: Step) -> Run:
+    line = _Line(store, clock, id)
+    try:
+        while (rest := await step()) is not None:
+            await line.tell()
+            await asyncio.sleep(rest)
+    except asyncio.CancelledError:
+        line.clear()
+        say(
+            f"redrive {id[-8:]} goes on while workers run; `redrive redrives watch {id[-8:]}` shows it, "
+            f"`pause`, `resume` and `cancel` steer it"
+        )
+        raise
+    finally:
+        line.clear()
+    return await report(store, clock, id)
+
+
+class _Line:
+    """One line on stderr that is written again and again; nothing where there is no terminal."""
+
+    def __init__(self, store: Store, clock: Clock, id: str) -> None:
+        self._asked = (store, clock, id)
+        self._told_at = -LOOK
+        self._shows = sys.stderr.isatty()
+
+    async def tell(self) -> None:
+        """How it goes now, unless it was told a moment ago."""
+        now = asyncio.get_running_loop().time()
+        if self._shows and now - self._told_at >= LOOK:
+            self._told_at = now
+            run = await report(*self._asked)
+            click.echo(f"\r\x1b[K{cut(progress(run), width() - 1)}", err=True, nl=False)
+
+    def clear(self) -> None:
+        """The line is free for a sentence."""
+        if self._shows:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def progress(run: Run) -> str:
+    """How it goes, in one line."""
+    if run.state == "freezing":
+        return f"redrive {run.id[-8:]} takes in its letters: {run.total_items:,}"
+    ended = run.successful + run.failed + run.skipped
+    filled = _BAR * ended // max(1, run.total_items)
+    pieces = [f"{ended:,}/{run.total_items:,}", f"{run.successful:,} done", f"{run.failed:,} failed"]
+    pieces += [f"{run.skipped:,} skipped", f"stage {run.redrive.stage}"]
+    speed = ended / run.duration if run.duration else 0.0
+    if speed:
+        left = span(int((run.total_items - ended) / speed * SECOND))
+        pieces += [f"{speed:,.1f}/s" if speed < 100 else f"{speed:,.0f}/s", f"{left} left"]
+    return f"{'█' * filled}{'░' * (_BAR - filled)} {', '.join(pieces)}"
+
+
+def concluded(run: Run, *, as_json: bool) -> int:
+    """Print the summary, and answer the exit code."""
+    if as_json:
+        emit(of_run(run))
+    else:
+        summary(run)
+    if run.state == "finished" and not run.failed and not run.stopped:
+        return 0
+    return EXIT_PARTLY if run.successful else EXIT_FAULT
+
+
+def summary(run: Run) -> None:
+    """How it stands or ended, for a person."""
+    show(f"redrive {run.id[-8:]} {run.state} after {span(int(run.duration * SECOND))}", bold=True)
+    if run.redrive.why:
+        show(f"  {clean(run.redrive.why)}")
+    for line in _numbers(run):
+        show(line)
+    if run.stages:
+        show()
+        table(_STAGES, [_stage_row(stage) for stage in run.stages])
+    for cause in run.stopped:
+        show()
+        show(f"stopped in stage {cause.stopped}: group {cause.cause[:SHORT]} recurs, {cause.left:,} of it untouched")
+        show(f"  {clean(cause.title)}")
+    if run.error_patterns:
+        show()
+        table(_PATTERNS, [_pattern_row(each) for each in run.error_patterns])
+
+
+def _numbers(run: Run) -> Iterator[str]:
+    for name, n in (("letters", run.total_items), ("successful", run.successful), ("failed", run.failed)):
+        yield f"  {name:<12}{n:>9,}"
+    yield f"  {'skipped':<12}{run.skipped:>9,}"
+    for why, n in run.skips.items():
+        yield f"    {n:>6,}  {clean(why)}"
+    if run.running:
+        yield f"  {'running':<12}{run.running:>9,}"
+    yield f"  {'left':<12}{run.left:>9,}  dead and untouched"
+
+
+def _stage_row(stage: Stage) -> list[str]:
+    numbers = (stage.number, stage.released, stage.passed, stage.relapsed, stage.strayed, stage.dropped)
+    return [f"{n:,}" for n in numbers]
+
+
+def _pattern_row(each: Pattern) -> list[str]:
+    return [f"{each.n:,}", each.why[:SHORT], "yes" if each.state == "recurred" else "no", each.title]
+
+
+def of_run(run: Run) -> dict[str, Any]:
+    """A redrive as JSON."""
+    redrive = run.redrive
+    return {
+        "id": run.id,
+        "state": run.state,
+        "why": redrive.why or None,
+        "filter": redrive.plan.filter,
+        "actor": redrive.actor,
+        "reason": redrive.reason,
+        "opened_at": iso(redrive.opened_at),
+        "ended_at": iso(redrive.ended_at) if redrive.ended_at else None,
+        "total_items": run.total_items,
+        "successful": run.successful,
+        "failed": run.failed,
+        "skipped": run.skipped,
+        "running": run.running,
+        "left": run.left,
+        "duration": run.duration,
+        "skips": run.skips,
+        "stages": [
+            {"stage": s.number, "at": iso(s.at), "released": s.released, "passed": s.passed, "recurred": s.relapsed,
+             "otherwise": s.strayed, "discarded": s.dropped}
+            for s in run.stages
+        ],
+        "stopped": [{"group": c.cause, "title": c.title, "stage": c.stopped, "left": c.left} for c in run.stopped],
+        "error_patterns": [
+            {"group": p.why, "title": p.title, "failed": p.n, "as_before": p.state == "recurred", "sample": p.sample}
+            for p in run.error_patterns
+        ],
+    }  # fmt: skip
+
+
+def causes_in_words(groups: list[Cause], letters: int) -> str:
+    """`12,000 letters of 3 groups`."""
+    return f"{counted(letters, 'open letter')} of {counted(len(groups), 'group')}"

@@ -1,0 +1,301 @@
+"""A redrive from its plan to its end: frozen, released in stages, watched, and ended with a report.
+
+All that it knows stands in the store, so that whoever comes next goes on where another one was killed, and several may
+drive the same one at once.
+"""
+
+import asyncio
+import re
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from redrive.clock import SECOND, Clock, Duration, micros
+from redrive.errors import NotFound, UsageError
+from redrive.job import name_of
+from redrive.ramp import FIRST_STAGES, Cause, Pace, Step, next_step
+from redrive.store import Pattern, Plan, Redrive, Stage, Store, Tally
+
+if TYPE_CHECKING:
+    from redrive.app import Redrive as App
+
+CHUNK = 2_000
+"""So many letters are frozen or released in one transaction."""
+
+CAREFUL_ABOVE = 20
+"""With more letters than this a redrive goes in stages and stops by itself, unless it was asked otherwise."""
+
+STOP_AT = 0.2
+LOOK = 100_000
+"""Microseconds between two looks at what is under way."""
+
+ITSELF = "redriver"
+"""Who acts when a redrive stops, pauses or finishes by itself."""
+
+
+# planning -------------------------------------------------------------------------------------------------------------
+
+
+class Options(TypedDict, total=False):
+    """How a redrive is asked for; every one may be left out."""
+
+    reason: str
+    actor: str
+    all: bool  # every open letter, when no filter is given
+    limit: int | None
+    ramp: Sequence[int] | bool | None  # stages, or False for everything at once
+    stop_at: float | str | bool | None  # a share such as 0.2 or "20%", or False for never
+    stage_timeout: Duration
+    rate: float | str | None  # such as "50/s"
+    parallel: int | None
+    judge: Literal["first", "final"]
+    keep_attempts: bool
+    max_attempts: int | None
+    queue: str | None
+    wait: bool  # False: leave it to the workers
+
+
+def plan_from(filter: str, options: Options) -> Plan:
+    """The plan that was asked for, or one sentence about what is wrong with it."""
+    if not filter.strip() and not options.get("all"):
+        raise UsageError("without a filter every open letter would be redriven; give one, or say all=True (--all)")
+    judge = options.get("judge", "first")
+    if judge not in ("first", "final"):
+        raise UsageError(f"judge={judge!r} is unknown; there are first and final")
+    queue = options.get("queue")
+    return Plan(
+        filter=filter,
+        limit=_least("limit", options.get("limit")),
+        stages=_stages(options.get("ramp")),
+        stop_at=_share(options.get("stop_at")),
+        stage_timeout=_pause(options.get("stage_timeout", 600)),
+        rate=_rate(options.get("rate")),
+        parallel=_least("parallel", options.get("parallel")),
+        judge=judge,
+        keep_attempts=options.get("keep_attempts", False),
+        max_attempts=_least("max_attempts", options.get("max_attempts")),
+        queue=None if queue is None else _queue(queue),
+    )
+
+
+def _queue(name: str) -> str:
+    try:
+        return name_of(name)
+    except ValueError as error:
+        raise UsageError(f"queue={name!r} is wrong: {error}") from None
+
+
+def _least(name: str, number: int | None) -> int | None:
+    if number is not None and number < 1:
+        raise UsageError(f"{name}={number} is too small; 1 is the least")
+    return number
+
+
+def _pause(timeout: Duration) -> int:
+    try:
+        return micros(timeout)
+    except ValueError as error:
+        raise UsageError(f"stage_timeout={timeout!r} is wrong: {error}") from None
+
+
+def _stages(ramp: Sequence[int] | bool | None) -> tuple[int, ...] | None:
+    if ramp is None:
+        return None
+    if isinstance(ramp, bool):
+        return FIRST_STAGES if ramp else ()
+    if not ramp or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in ramp):
+        raise UsageError(f"ramp={ramp!r} has no stages; write whole numbers of at least 1, such as 1,5,25,125")
+    return tuple(ramp)
+
+
+def _share(stop_at: float | str | bool | None) -> float | Literal["never"] | None:
+    if stop_at is None or stop_at is True:
+        return None
+    if stop_at is False:
+        return "never"
+    text = str(stop_at).strip()
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise UsageError(f"stop_at={stop_at!r} is no share between 0 and 1; write 0.2 or 20%")
+    return share
+
+
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|sec|m|min|h)")
+_PER = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3_600}
+
+
+def _rate(rate: float | str | None) -> float | None:
+    if rate is None:
+        return None
+    match = _RATE.fullmatch(rate.strip().lower()) if isinstance(rate, str) else None
+    number = float(match[1]) / _PER[match[2]] if match else 0.0 if isinstance(rate, str) else float(rate)
+    if not number > 0:
+        raise UsageError(f"rate={rate!r} is no rate; write 50/s, 10/m or 1000/h")
+    return number
+
+
+def pace_of(plan: Plan, total: int) -> Pace:
+    """How fast a redrive of so many letters goes: carefully when there are many, unless it was asked otherwise."""
+    careful = total > CAREFUL_ABOVE
+    stages = (FIRST_STAGES if careful else ()) if plan.stages is None else plan.stages
+    share = (STOP_AT if careful else None) if plan.stop_at is None else plan.stop_at
+    return Pace(stages, None if share == "never" else share, plan.stage_timeout)
+
+
+# driving --------------------------------------------------------------------------------------------------------------
+
+
+async def drive(store: Store, clock: Clock, id: str) -> int | None:
+    """One step of a redrive; answers how many microseconds to rest, None when there is nothing more to do for it."""
+    redrive = await store.redrives.get(id)
+    if redrive is None:
+        raise NotFound(f"there is no redrive {id} in {store.url}")
+    if redrive.state == "freezing":
+        await store.redrives.freeze(id, CHUNK)
+        return 0
+    return await _go(store, clock, redrive) if redrive.state == "running" else None
+
+
+async def _go(store: Store, clock: Clock, redrive: Redrive) -> int | None:
+    tallies = await store.redrives.tally(redrive.id)
+    pace = pace_of(redrive.plan, redrive.total)
+    stopped = frozenset(tally.cause for tally in tallies if tally.stopped is not None)
+    causes = {tally.cause: _cause(tally) for tally in tallies}
+    step = next_step(pace, causes, redrive.stage, stopped, clock.now() - redrive.stage_at)
+    if step.stopped > stopped:
+        await store.redrives.stop(redrive.id, sorted(step.stopped - stopped), ITSELF)
+    if redrive.stage_left:
+        return await _release(store, redrive, Step(step.action, redrive.stage, redrive.stage_left))
+    if step.action == "release":
+        return await _release(store, redrive, step)
+    if step.action == "pause":
+        return await _pause_it(store, redrive)
+    if step.action == "wait" or any(tally.running for tally in tallies):
+        return LOOK
+    return None if await store.redrives.change(redrive.id, redrive.version, "finished", ITSELF) else 0
+
+
+async def _release(store: Store, redrive: Redrive, step: Step) -> int | None:
+    chunk = await store.redrives.release(redrive.id, step.stage, step.count, CHUNK)
+    if chunk.released or chunk.skipped:
+        return 0
+    stuck = step.action == "pause" and redrive.plan.rate is None
+    return await _pause_it(store, redrive) if stuck else LOOK
+
+
+async def _pause_it(store: Store, redrive: Redrive) -> int | None:
+    minutes = redrive.plan.stage_timeout / SECOND / 60
+    why = f"stage {redrive.stage} has had no verdict for {minutes:g} min; see that workers run, then resume it"
+    paused = await store.redrives.change(redrive.id, redrive.version, "paused", ITSELF, why)
+    return None if paused else 0
+
+
+def _cause(tally: Tally) -> Cause:
+    """What the stopping rule looks at: first answers only, and nothing of what was never released."""
+    return Cause(tally.released, tally.passed, tally.relapsed, tally.strayed, tally.dropped, tally.left)
+
+
+async def driven(store: Store, clock: Clock, id: str, look: Callable[[], Any] = lambda: None) -> None:
+    """Drive a redrive until it has ended or is paused, beside whoever else does; `look` is called between the steps."""
+    while (rest := await drive(store, clock, id)) is not None:
+        look()
+        await asyncio.sleep(rest / SECOND)
+
+
+# the report -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a redrive stands, or how it ended."""
+
+    redrive: Redrive
+    causes: tuple[Tally, ...]
+    stages: tuple[Stage, ...]
+    patterns: tuple[Pattern, ...]
+    now: int
+
+    @property
+    def id(self) -> str:
+        """The redrive's id."""
+        return self.redrive.id
+
+    @property
+    def state(self) -> str:
+        """freezing, running, paused, finished or cancelled."""
+        return self.redrive.state
+
+    @property
+    def total_items(self) -> int:
+        """How many letters are in it."""
+        return self.redrive.total
+
+    @property
+    def successful(self) -> int:
+        """How many jobs have finished."""
+        return sum(cause.succeeded for cause in self.causes)
+
+    @property
+    def failed(self) -> int:
+        """How many died again."""
+        return sum(cause.recurred + cause.otherwise for cause in self.causes)
+
+    @property
+    def skipped(self) -> int:
+        """How many were not brought back, or were discarded afterwards; `skips` says why."""
+        return sum(cause.skipped + cause.discarded for cause in self.causes)
+
+    @property
+    def running(self) -> int:
+        """How many are released and have not ended."""
+        return sum(cause.running for cause in self.causes)
+
+    @property
+    def left(self) -> int:
+        """How many are still dead and untouched."""
+        return sum(cause.left for cause in self.causes)
+
+    @property
+    def stopped(self) -> tuple[Tally, ...]:
+        """The causes that recurred, so that no more of them was released."""
+        return tuple(cause for cause in self.causes if cause.stopped is not None)
+
+    @property
+    def duration(self) -> float:
+        """Seconds from its opening to its end, or until now."""
+        return ((self.redrive.ended_at or self.now) - self.redrive.opened_at) / SECOND
+
+    @property
+    def skips(self) -> dict[str, int]:
+        """Why letters were skipped, and how many."""
+        return {each.why: each.n for each in self.patterns if each.state in ("skipped", "discarded")}
+
+    @property
+    def error_patterns(self) -> tuple[Pattern, ...]:
+        """Of what jobs died again, most of them first; `recurred` as before, `otherwise` of something new."""
+        return tuple(each for each in self.patterns if each.state in ("recurred", "otherwise"))
+
+
+async def report(store: Store, clock: Clock, id: str) -> Run:
+    """How a redrive stands."""
+    redrive = await store.redrives.get(id)
+    if redrive is None:
+        raise NotFound(f"there is no redrive {id} in {store.url}")
+    causes = await store.redrives.tally(id)
+    stages, patterns = await store.redrives.stages(id), await store.redrives.patterns(id)
+    return Run(redrive, tuple(causes), tuple(stages), tuple(patterns), clock.now())
+
+
+async def run(app: "App", filter: str, options: Options) -> Run:
+    """Open a redrive from code, and drive it to its end unless the workers are to."""
+    plan = plan_from(filter, options)
+    store = await app.opened()
+    actor = options.get("actor") or f"app@{socket.gethostname()}"
+    redrive = await store.redrives.open(plan, actor, options.get("reason", ""))
+    if options.get("wait", True):
+        await driven(store, app.clock, redrive.id)
+    return await report(store, app.clock, redrive.id)

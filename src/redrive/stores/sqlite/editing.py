@@ -1,0 +1,32 @@
+"""Other payloads for dead jobs; what they were given before is kept."""
+
+from collections.abc import Sequence
+
+from redrive.disposal import GONE, why_not_edited
+from redrive.letter import LetterState
+from redrive.store import Disposed, Edit
+from redrive.stores.sqlite.transaction import Transaction
+from redrive.stores.sqlite.values import blobs_of, ids_of, packed, spelled, writable
+
+
+def edit(tx: Transaction, edits: Sequence[Edit], actor: str, reason: str) -> Disposed:
+    """Give dead jobs other payloads; a letter that has changed since it was read is left as it is."""
+    found = {spelled(row[0]): row for row in tx.all("letters_to_edit", ids_of(edit.id for edit in edits))}
+    done, left = dict[str, Edit](), dict[str, str]()
+    for edit in edits:
+        row = found.get(edit.id)
+        version = 0 if row is None else row[2] + (edit.id in done)
+        why = GONE if row is None else why_not_edited(LetterState(row[1]), version, edit.version)
+        if why is None:
+            done[edit.id] = edit
+        else:
+            left[edit.id] = why
+    rows = [(found[id], edit) for id, edit in done.items()]
+    tx.many("keep_payload", [(row[0], row[9], tx.now, writable(actor), row[10]) for row, _ in rows])
+    tx.many("edit_job", [(row[8], edit.payload) for row, edit in rows])
+    tx.run("edit_letters", blobs_of([packed(id) for id in done]))
+    for (id, _, _, task, queue, priority, epochs, attempts, _, number, _), _ in rows:
+        tx.count(queue, task, priority, None, "edited")
+        text = f"payload version {number + 1}" + (f": {reason}" if reason else "")
+        tx.journal("job.edited", (id, task, queue, epochs, attempts), actor=actor, text=text)
+    return Disposed(list(done), left)

@@ -1,0 +1,341 @@
+"""Redrives: opened, frozen and released in chunks, each a transaction of its own."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from redrive.job import State, new_id
+from redrive.letter import LetterState
+from redrive.limits import MAX_ATTEMPTS, encode_limits, limits_of
+from redrive.query.parsing import parse
+from redrive.query.tree import Both, Compare
+from redrive.ramp import paced, room, shared, turn_of
+from redrive.store import (
+    Chunk,
+    Item,
+    ItemState,
+    Pattern,
+    Plan,
+    Redrive,
+    RedriveState,
+    Stage,
+    Tally,
+    becomes,
+)
+from redrive.stores.sqlite import finding
+from redrive.stores.sqlite.ending import end_letters
+from redrive.stores.sqlite.transaction import Snapshot, Transaction
+from redrive.stores.sqlite.values import Row, blobs_of, numbers_of, packed, spelled, unpacked_or_none, writable
+
+if TYPE_CHECKING:
+    from redrive.stores.sqlite import SqliteStore
+
+_OPEN = Compare("state", "=", LetterState.OPEN.value)
+
+
+class SqliteRedrives:
+    """Redrives: open, freeze, release in stages, watch."""
+
+    def __init__(self, store: "SqliteStore") -> None:
+        self._store = store
+
+    async def open(self, plan: Plan, actor: str, reason: str) -> Redrive:
+        """Begin one; letters that die from here on are not in it."""
+        parse(plan.filter, 0)
+        return await self._store.write(lambda tx: _open(tx, plan, actor, reason))
+
+    async def freeze(self, id: str, limit: int) -> bool:
+        """Take in up to `limit` more of its letters; whether it is frozen, and may release."""
+        return await self._store.write(lambda tx: _freeze(tx, id, limit))
+
+    async def release(self, id: str, stage: int, size: int, limit: int) -> Chunk:
+        """Give up to `limit` letters of a stage a new epoch."""
+        return await self._store.write(lambda tx: _Release(tx, id, stage, size).run(limit))
+
+    async def stop(self, id: str, causes: Sequence[str], actor: str) -> list[str]:
+        """Release nothing more of these causes; answers which were not stopped yet."""
+        return await self._store.write(lambda tx: _stop(tx, id, causes, actor))
+
+    async def change(self, id: str, version: int, state: RedriveState, actor: str, why: str = "") -> Redrive | None:
+        """Pause, resume (`running`), cancel or finish; None when it has another version or cannot become that."""
+        return await self._store.write(lambda tx: _change(tx, id, version, state, actor, why))
+
+    async def get(self, id: str) -> Redrive | None:
+        """One redrive."""
+        row = await self._store.read(lambda snapshot: _row(snapshot, id))
+        return _redrive(row) if row else None
+
+    async def find(self, states: Sequence[RedriveState] = (), limit: int = 50) -> list[Redrive]:
+        """Redrives in these states, or all of them; the newest first."""
+        return await self._store.read(lambda snapshot: _find(snapshot, states, limit))
+
+    async def tally(self, id: str) -> list[Tally]:
+        """How each cause does, most letters first."""
+        return await self._store.read(lambda snapshot: _tallies(snapshot, _key(id)))
+
+    async def stages(self, id: str) -> list[Stage]:
+        """The stages so far."""
+        rows = await self._store.read(lambda snapshot: snapshot.all("stages_of_redrive", _key(id)))
+        return [Stage(number=n, at=at, released=r, passed=p, relapsed=a, strayed=s, dropped=d)
+                for n, at, r, p, a, s, d in rows]  # fmt: skip
+
+    async def patterns(self, id: str) -> list[Pattern]:
+        """Why letters were skipped, and of what they failed; most of them first."""
+        rows = await self._store.read(lambda snapshot: snapshot.all("patterns_of_redrive", _key(id)))
+        return [Pattern(state=row[0], why=row[1], n=row[2], sample=spelled(row[3]), title=row[4]) for row in rows]
+
+    async def items(
+        self, id: str, states: Sequence[ItemState] = (), after: str | None = None, limit: int = 100
+    ) -> list[Item]:
+        """A page of its letters in the order of their ids; only those in these states if any are named."""
+        rows = await self._store.read(lambda snapshot: _items(snapshot, _key(id), states, after, limit))
+        return [
+            Item(id=spelled(row[0]), cause=row[1], state=row[2], stage=row[3], why=row[4], at=row[5]) for row in rows
+        ]
+
+
+# looking --------------------------------------------------------------------------------------------------------------
+
+
+def _key(id: str) -> bytes:
+    """The bytes of an id; those of nothing when it cannot be one."""
+    return unpacked_or_none(id) or b""
+
+
+def _row(snapshot: Snapshot, id: str) -> Row | None:
+    return snapshot.first("redrive", _key(id))
+
+
+def _redrive(row: Row) -> Redrive:
+    return Redrive(
+        id=spelled(row[0]),
+        plan=msgspec.json.decode(row[1], type=Plan),
+        actor=row[2],
+        reason=row[3],
+        state=row[4],
+        opened_at=row[5],
+        version=row[6],
+        frozen_at=row[7],
+        ended_at=row[8],
+        total=row[9],
+        stage=row[10],
+        stage_left=row[11],
+        stage_at=row[12],
+        why=row[13],
+    )
+
+
+def _find(snapshot: Snapshot, states: Sequence[RedriveState], limit: int) -> list[Redrive]:
+    if not states:
+        return [_redrive(row) for row in snapshot.all("redrives", limit)]
+    rows = [row for state in dict.fromkeys(states) for row in snapshot.all("redrives_of_state", state, limit)]
+    return [_redrive(row) for row in sorted(rows, key=lambda row: row[0], reverse=True)[:limit]]
+
+
+def _tallies(snapshot: Snapshot, key: bytes) -> list[Tally]:
+    names = Tally.__struct_fields__
+    return [Tally(**dict(zip(names, row, strict=True))) for row in snapshot.all("causes_of_redrive", key)]
+
+
+def _items(snapshot: Snapshot, key: bytes, states: Sequence[ItemState], after: str | None, limit: int) -> list[Row]:
+    begin = packed(after) if after else b""
+    if not states:
+        return snapshot.all("items_of_redrive", key, begin, limit)
+    rows = [row for state in dict.fromkeys(states) for row in snapshot.all("items_of_state", key, begin, limit, state)]
+    return sorted(rows, key=lambda row: row[0])[:limit]
+
+
+# opening and freezing -------------------------------------------------------------------------------------------------
+
+
+def _open(tx: Transaction, plan: Plan, actor: str, reason: str) -> Redrive:
+    id = new_id()
+    text = msgspec.json.encode(plan).decode()
+    tx.run("open_redrive", packed(id), text, plan.judge, writable(actor), writable(reason), tx.now)
+    _note(tx, "redrive.opened", id, actor, reason)
+    tx.points.add("redrive.opened")
+    return Redrive(id=id, plan=plan, actor=actor, reason=reason, state="freezing", opened_at=tx.now)
+
+
+def _freeze(tx: Transaction, id: str, limit: int) -> bool:
+    row = _row(tx, id)
+    if row is None or row[4] != "freezing":
+        return row is not None and row[7] is not None
+    redrive, key = _redrive(row), row[0]
+    most = limit if redrive.plan.limit is None else min(limit, redrive.plan.limit - redrive.total)
+    after = None if row[15] is None else (row[15], spelled(row[16]))
+    tree = Both((_OPEN, parse(redrive.plan.filter, redrive.opened_at)))
+    page = finding.find(tx, tree, after, most)
+    ids = [packed(letter.id) for letter in page.letters]
+    later = {each[0] for each in tx.all("died_later", blobs_of(ids), row[14])}
+    held: dict[bytes, bytes] = dict(tx.all("held_by_redrives", blobs_of(ids), key))
+    causes: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
+    items = []
+    for letter_id, letter in zip(ids, page.letters, strict=True):
+        if letter_id in later:
+            continue
+        holder = held.get(letter_id)
+        why = f"already in redrive {spelled(holder)[-8:]}" if holder else ""
+        state = "skipped" if holder else "pending"
+        items.append((key, letter_id, letter.group, turn_of(key, letter_id), letter.epochs, state, why, tx.now))
+        causes[letter.group] += 1
+        skipped[letter.group] += bool(holder)
+    tx.many("add_item", items)
+    tx.many("add_to_cause", [(key, cause, n, skipped[cause]) for cause, n in causes.items()])
+    mark = page.after or (0, id)
+    tx.run("frozen_so_far", key, len(items), mark[0], packed(mark[1]))
+    tx.points.add("redrive.freezing")
+    if page.after is not None and redrive.total + len(items) != redrive.plan.limit:
+        return False
+    tx.run("frozen", key, tx.now)
+    _note(tx, "redrive.frozen", id, redrive.actor, f"{redrive.total + len(items):,} letters")
+    return True
+
+
+# releasing ------------------------------------------------------------------------------------------------------------
+
+
+class _Release:
+    """One chunk of a stage."""
+
+    def __init__(self, tx: Transaction, id: str, stage: int, size: int) -> None:
+        self._tx = tx
+        self._id = id
+        self._stage = stage
+        self._size = size
+        self._taken: Counter[str] = Counter()
+        self._skipped: Counter[str] = Counter()
+
+    def run(self, limit: int) -> Chunk:
+        """What may be released now."""
+        tx, row = self._tx, _row(self._tx, self._id)
+        if row is None or row[4] != "running":
+            return Chunk()
+        redrive, key, paced_at = _redrive(row), row[0], row[17]
+        left = self._left(redrive, key)
+        if left is None:
+            return Chunk()
+        tallies = _tallies(tx, key)
+        running = sum(each.running for each in tallies)
+        free = room(redrive.plan.rate, redrive.plan.parallel, running, tx.now, paced_at)
+        n = min(limit, left) if free is None else min(limit, left, free)
+        waiting = {each.cause: (each.released + each.skipped, each.left) for each in tallies if each.stopped is None}
+        turns = shared(waiting, n)
+        items = [item for cause, k in turns.items() for item in tx.all("next_items", key, cause, k)]
+        self._release(redrive.plan, key, items)
+        released, skipped = self._taken.total(), self._skipped.total()
+        over = released + skipped >= sum(rest for _, rest in waiting.values())
+        left = 0 if over else left - released
+        at = tx.now if released or self._stage != redrive.stage else redrive.stage_at
+        tx.run("released_so_far", key, self._stage, left, at, paced(redrive.plan.rate, released, tx.now, paced_at))
+        self._write_tallies(key, redrive.actor)
+        return Chunk(released=released, skipped=skipped, left=left)
+
+    def _left(self, redrive: Redrive, key: bytes) -> int | None:
+        """How many of the stage are to be released; None when it is not its turn."""
+        if redrive.stage == self._stage:
+            return redrive.stage_left or None
+        if redrive.stage != self._stage - 1 or redrive.stage_left:
+            return None
+        self._tx.run("begin_stage", key, self._stage, self._tx.now)
+        return self._size
+
+    def _release(self, plan: Plan, key: bytes, items: Sequence[Row]) -> None:
+        tx = self._tx
+        now = {row[0]: row[1:] for row in tx.all("redrivable", blobs_of([item[0] for item in items]))}
+        fit, seqs = [], []
+        for id, cause, epoch in items:
+            why = self._unfit(now[id], id, epoch)
+            if why:
+                tx.run("skip_item", key, id, why, tx.now)
+                self._skipped[cause] += 1
+            else:
+                fit.append(id)
+                seqs.append(now[id][1])
+                self._taken[cause] += 1
+        if not fit:
+            return
+        tx.run("redrive_jobs", numbers_of(seqs), tx.now, self._id, plan.queue)
+        tx.many("carry_over", [row for id in fit if (row := _carried(plan, now[id]))])
+        end_letters(tx, fit, LetterState.REDRIVEN)
+        tx.run("release_items", key, blobs_of(fit), self._stage, tx.now)
+        self._tell(plan, [(id, *now[id]) for id in fit])
+
+    def _unfit(self, now: Row, id: bytes, epoch: int) -> str:
+        """Why a letter cannot be released; nothing when it can."""
+        letter, _, job, _, _, _, of_epoch, _, _, key = now
+        if letter is None or letter == LetterState.DISCARDED:
+            return "purged meanwhile" if letter is None else "discarded meanwhile"
+        if letter != LetterState.OPEN or job != State.DEAD or of_epoch != epoch:
+            return "brought back meanwhile"
+        since = self._tx.now - self._tx.settings.key_lifetime
+        taker = self._tx.first("key_taker", key, since, id) if key is not None else None
+        return f"superseded by job {spelled(taker[0])[-8:]}, which took its idempotency key" if taker else ""
+
+    def _tell(self, plan: Plan, rows: Sequence[Row]) -> None:
+        tx = self._tx
+        for id, _, _, _, queue, task, priority, epoch, *_ in rows:
+            tx.count(plan.queue or queue, task, priority, None, "redriven")
+            tx.shift(queue, State.DEAD, None)
+            tx.shift(plan.queue or queue, None, State.READY)
+            text = f"redrive {self._id[-8:]}, stage {self._stage}"
+            tx.journal("job.redriven", (id, task, plan.queue or queue, epoch + 1, 0), text=text)
+
+    def _write_tallies(self, key: bytes, actor: str) -> None:
+        tx, released = self._tx, self._taken.total()
+        causes = sorted(self._taken.keys() | self._skipped.keys())
+        tx.many("released_of_cause", [(key, cause, self._taken[cause], self._skipped[cause]) for cause in causes])
+        tx.run("released_of_stage", key, self._stage, released)
+        if causes:
+            skipped = f", {self._skipped.total():,} skipped" if self._skipped else ""
+            _note(tx, "redrive.released", self._id, actor, f"stage {self._stage}: {released:,} released{skipped}")
+            tx.points.add("redrive.chunk")
+
+
+def _carried(plan: Plan, now: Row) -> Row | None:
+    """The attempts and limits of a job in its new epoch, where they are not those of a fresh one."""
+    if not plan.keep_attempts and plan.max_attempts is None:
+        return None
+    _, seq, _, _, _, _, _, attempts, policy, _ = now
+    limits = limits_of(policy)
+    most = plan.max_attempts or limits.max_attempts or max(MAX_ATTEMPTS, attempts)
+    if plan.max_attempts is not None:
+        policy = encode_limits(msgspec.structs.replace(limits, max_attempts=most))
+    return seq, min(attempts, most - 1) if plan.keep_attempts else 0, policy
+
+
+# changing -------------------------------------------------------------------------------------------------------------
+
+
+def _stop(tx: Transaction, id: str, causes: Sequence[str], actor: str) -> list[str]:
+    row = _row(tx, id)
+    if row is None or row[4] not in ("running", "paused"):
+        return []
+    stage = row[10]
+    stopped = [cause for cause in dict.fromkeys(causes) if tx.all("stop_cause", row[0], cause, stage)]
+    for cause in stopped:
+        _note(tx, "redrive.stopped", id, actor, f"group {cause[:8]} recurs, stopped in stage {stage}")
+    return stopped
+
+
+def _change(tx: Transaction, id: str, version: int, state: RedriveState, actor: str, why: str) -> Redrive | None:
+    row = _row(tx, id)
+    if row is None or row[6] != version:
+        return None
+    after = becomes(_redrive(row), state)
+    if after is None:
+        return None
+    ended_at = tx.now if after in ("finished", "cancelled") else None
+    resumed_at = tx.now if row[4] == "paused" else None
+    tx.run("change_redrive", row[0], after, writable(why), ended_at, resumed_at)
+    event = "resumed" if row[4] == "paused" and after in ("freezing", "running") else after
+    _note(tx, f"redrive.{event}", id, actor, why)
+    changed = _row(tx, id)
+    return _redrive(changed) if changed else None
+
+
+def _note(tx: Transaction, event: str, id: str, actor: str, text: str) -> None:
+    tx.journal(event, actor=actor, text=f"redrive {id[-8:]}: {text}" if text else f"redrive {id[-8:]}")
