@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from redrive.job import State, new_id
-from redrive.letter import LetterState
+from redrive.letter import Letter, LetterState
 from redrive.limits import MAX_ATTEMPTS, encode_limits, limits_of
 from redrive.query.parsing import parse
 from redrive.query.tree import Both, Compare
@@ -168,23 +168,10 @@ def _freeze(tx: Transaction, id: str, limit: int) -> bool:
     after = None if row[15] is None else (row[15], spelled(row[16]))
     tree = Both((_OPEN, parse(redrive.plan.filter, redrive.opened_at)))
     page = finding.find(tx, tree, after, most)
-    ids = [packed(letter.id) for letter in page.letters]
-    later = {each[0] for each in tx.all("died_later", blobs_of(ids), row[14])}
-    held: dict[bytes, bytes] = dict(tx.all("held_by_redrives", blobs_of(ids), key))
-    causes: Counter[str] = Counter()
-    skipped: Counter[str] = Counter()
-    items = []
-    for letter_id, letter in zip(ids, page.letters, strict=True):
-        if letter_id in later:
-            continue
-        holder = held.get(letter_id)
-        why = f"already in redrive {spelled(holder)[-8:]}" if holder else ""
-        state = "skipped" if holder else "pending"
-        items.append((key, letter_id, letter.group, turn_of(key, letter_id), letter.epochs, state, why, tx.now))
-        causes[letter.group] += 1
-        skipped[letter.group] += bool(holder)
+    items = _chosen(tx, key, page.letters, cut=row[14])
     tx.many("add_item", items)
-    tx.many("add_to_cause", [(key, cause, n, skipped[cause]) for cause, n in causes.items()])
+    skipped = Counter(item[2] for item in items if item[5] == "skipped")
+    tx.many("add_to_cause", [(key, cause, n, skipped[cause]) for cause, n in Counter(i[2] for i in items).items()])
     mark = page.after or (0, id)
     tx.run("frozen_so_far", key, len(items), mark[0], packed(mark[1]))
     tx.points.add("redrive.freezing")
@@ -193,6 +180,20 @@ def _freeze(tx: Transaction, id: str, limit: int) -> bool:
     tx.run("frozen", key, tx.now)
     _note(tx, "redrive.frozen", id, redrive.actor, f"{redrive.total + len(items):,} letters")
     return True
+
+
+def _chosen(tx: Transaction, redrive: bytes, letters: Sequence[Letter], cut: int) -> list[Row]:
+    """The letters that were dead before the cut; one that another redrive holds is skipped at once."""
+    ids = [packed(letter.id) for letter in letters]
+    later = {each[0] for each in tx.all("died_later", blobs_of(ids), cut)}
+    held: dict[bytes, bytes] = dict(tx.all("held_by_redrives", blobs_of(ids), redrive))
+    items = []
+    for id, letter in zip(ids, letters, strict=True):
+        if id not in later:
+            why = f"already in redrive {spelled(held[id])[-8:]}" if id in held else ""
+            state = "skipped" if id in held else "pending"
+            items.append((redrive, id, letter.group, turn_of(redrive, id), letter.epochs, state, why, tx.now))
+    return items
 
 
 # releasing ------------------------------------------------------------------------------------------------------------
