@@ -267,6 +267,10 @@ class Jobs(Protocol):
         """Keep these leases for `lease` microseconds from now; the ids no longer held come back."""
         ...
 
+    async def lease_ends(self) -> int | None:
+        """In how many microseconds the first lease ends; none is left where it has, None when nobody holds one."""
+        ...
+
     async def reap(self, reaper: str, gone: Sequence[str], limit: int, lease: int) -> list[Orphan]:
         """Take over leases that have ended, and those of the workers named `gone`; counts no start."""
         ...

@@ -127,7 +127,7 @@ async def test_a_fault_of_the_keeper_is_told_and_it_goes_on(make_app: MakeApp, s
     """The next heartbeat matters more than any fault."""
     app, told = make_app(store=store), Recorder()
     app.subscribe(told)
-    store.raise_once("jobs.reap", RuntimeError("a fault"))
+    store.raise_once("jobs.lease_ends", RuntimeError("a fault"))
     async with app.worker():
         await auntil(lambda: "worker.fault" in names(told))
         beats = store.calls.count("workers.beat")

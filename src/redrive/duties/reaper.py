@@ -10,6 +10,9 @@ from redrive.task import completed
 
 LIMIT = 200
 REST = SECOND
+IDLE = 5 * SECOND
+"""So long at the most while nobody holds a lease: one that is taken now lasts longer."""
+
 LEASE = 30 * SECOND
 
 
@@ -24,8 +27,11 @@ class Reaper:
         self._announce = announce
 
     async def poll(self) -> int:
-        """Reap what has ended by lease."""
-        return 0 if await self.reap([]) == LIMIT else REST
+        """Reap what has ended by lease; look without writing until something has."""
+        ends = await self._store.jobs.lease_ends()
+        if ends is None:
+            return min(IDLE, self._bench.app.config.worker.lease)
+        return 0 if not ends and await self.reap([]) == LIMIT else REST
 
     async def reap(self, gone: Sequence[str], cause: str | None = None) -> int:
         """Take over and settle a share of orphans; answers how many."""

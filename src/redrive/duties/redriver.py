@@ -4,9 +4,9 @@ from redrive.clock import SECOND, Clock
 from redrive.redrives import LOOK, drive
 from redrive.store import Store
 
-REST = 2 * SECOND
-STEPS = 20
-"""So many for each redrive at one time, so that the keeper's heartbeat is not late."""
+REST = 5 * SECOND
+LONGEST = 2 * SECOND
+"""So long at one time for all of them, so that the keeper's heartbeat is not late."""
 
 
 class Redriver:
@@ -19,13 +19,12 @@ class Redriver:
         self._clock = clock
 
     async def poll(self) -> int:
-        """A few steps of each; come back soon while one is open."""
-        rests = [await self._drive(each.id) for each in await self._store.redrives.find(("freezing", "running"))]
-        return min((rest for rest in rests if rest is not None), default=REST)
-
-    async def _drive(self, id: str) -> int | None:
-        for _ in range(STEPS):
-            rest = await drive(self._store, self._clock, id)
-            if rest is None or rest > 0:
-                return rest
-        return LOOK
+        """As many steps of each in turn as there is time for; come back soon while one is open."""
+        until = self._clock.steady() + LONGEST
+        open_ = [each.id for each in await self._store.redrives.find(("freezing", "running"))]
+        rests: list[int] = []
+        while open_ and self._clock.steady() < until:
+            answers = {id: await drive(self._store, self._clock, id) for id in open_}
+            rests += [rest for rest in answers.values() if rest]
+            open_ = [id for id, rest in answers.items() if rest == 0]
+        return min([LOOK] if open_ else rests, default=REST)

@@ -29,7 +29,7 @@ from redrive.stores.memory.claiming import claim, next_due
 from redrive.stores.memory.disposing import end_letter
 from redrive.stores.memory.letters import forget_letters
 from redrive.stores.memory.reading import listed, matches, record_of
-from redrive.stores.memory.reaping import reap
+from redrive.stores.memory.reaping import lease_ends, reap
 from redrive.stores.memory.redriven import tell_redrive
 from redrive.stores.memory.rows import WAITING, Memory, Row
 from redrive.stores.memory.settling import settle_one
@@ -81,6 +81,11 @@ class MemoryJobs:
                 else:
                     row.deadline, row.boot = deadline, self._memory.boot
         return frozenset(lost)
+
+    async def lease_ends(self) -> int | None:
+        """In how many microseconds the first lease ends; none is left where it has, None when nobody holds one."""
+        with self._rows.lock:
+            return lease_ends(self._memory)
 
     async def reap(self, reaper: str, gone: Sequence[str], limit: int, lease: int) -> list[Orphan]:
         """Take over leases that have ended, and those of the workers named `gone`; counts no start."""

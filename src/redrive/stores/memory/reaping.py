@@ -7,6 +7,13 @@ from redrive.store import Orphan
 from redrive.stores.memory.rows import Memory, Row
 
 
+def lease_ends(memory: Memory) -> int | None:
+    """In how many microseconds the first lease ends; a lease of another boot has."""
+    rows = [memory.rows.jobs[each] for each in memory.rows.leased]
+    now = memory.clock.steady()
+    return min((max(0, row.deadline - now) if row.boot == memory.boot else 0 for row in rows), default=None)
+
+
 def reap(memory: Memory, reaper: str, gone: frozenset[str], limit: int, lease: int) -> list[Orphan]:
     """Take over leases that have ended, and those of the workers named `gone`; counts no start."""
     rows = [memory.rows.jobs[each] for each in sorted(memory.rows.leased)]

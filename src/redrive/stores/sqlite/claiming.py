@@ -7,7 +7,7 @@ from typing import Literal
 from redrive.job import Job, State
 from redrive.store import Lease, Orphan, Want
 from redrive.stores.sqlite.ending import discard
-from redrive.stores.sqlite.transaction import Transaction
+from redrive.stores.sqlite.transaction import Snapshot, Transaction
 from redrive.stores.sqlite.values import Row, ids_of, job_of, names_in, numbers_of, packed, unpacked_or_none
 
 PROMOTED = 2_000
@@ -125,6 +125,12 @@ def extend(tx: Transaction, leases: Sequence[Lease], lease: int) -> frozenset[st
     }
     tx.run("extend", numbers_of(kept.values()), tx.steady + lease, tx.boot)
     return frozenset(each.id for each in leases) - kept.keys()
+
+
+def lease_ends(snapshot: Snapshot) -> int | None:
+    """In how many microseconds the first lease ends; none is left where it has."""
+    [(first,)] = snapshot.all("first_lease_end", snapshot.boot)
+    return None if first is None else max(0, first - snapshot.steady)
 
 
 def reap(tx: Transaction, reaper: str, gone: Sequence[str], limit: int, lease: int) -> list[Orphan]:

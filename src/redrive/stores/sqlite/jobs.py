@@ -57,6 +57,10 @@ class SqliteJobs:
         """Keep these leases for `lease` microseconds from now; the ids no longer held come back."""
         return await self._store.write(lambda tx: claiming.extend(tx, leases, lease))
 
+    async def lease_ends(self) -> int | None:
+        """In how many microseconds the first lease ends; none is left where it has, None when nobody holds one."""
+        return await self._store.read(claiming.lease_ends)
+
     async def reap(self, reaper: str, gone: Sequence[str], limit: int, lease: int) -> list[Orphan]:
         """Take over leases that have ended, and those of the workers named `gone`; counts no start."""
         return await self._store.write(lambda tx: claiming.reap(tx, reaper, gone, limit, lease))

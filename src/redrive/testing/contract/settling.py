@@ -310,6 +310,19 @@ class LeaseRules(Rules):
         [orphan] = await store.jobs.reap("reaper", [], 10, LEASE)
         assert orphan.why == "lease ended"
 
+    async def test_when_the_first_lease_ends_is_known_without_reaping(
+        self, store: Store, opener: Opener, clock: ManualClock
+    ) -> None:
+        """None while nobody holds one, nothing left once it has ended, and none of another boot lasts."""
+        assert await store.jobs.lease_ends() is None
+        await leased(store)
+        clock.advance(10)
+        await leased(store, queue="other")
+        assert await store.jobs.lease_ends() == LEASE - 10 * SECOND
+        assert await (await opener(boot="next-boot")).jobs.lease_ends() == 0
+        clock.advance(60)
+        assert await store.jobs.lease_ends() == 0
+
     async def test_a_wall_clock_jump_expires_no_lease(self, store: Store, clock: ManualClock) -> None:
         """Leases are counted on the clock that nobody sets."""
         job = await leased(store)

@@ -73,6 +73,10 @@ WHERE j.state = 'leased'
 -- Every lease there is, without touching the rows.
 SELECT seq, worker, lease_until, lease_boot FROM job WHERE state = 'leased' ORDER BY worker, lease_until
 
+-- name: first_lease_end
+-- When the first lease ends, without touching the rows; one of another boot has ended.
+SELECT min(iif(lease_boot = ?1, lease_until, 0)) FROM job WHERE state = 'leased'
+
 -- name: companions
 -- Which of these lost their holder to a reaper together with others, before now.
 SELECT seq FROM carray(?1) AS wanted JOIN job ON seq = wanted.value WHERE company = 1
