@@ -189,7 +189,7 @@ def test_the_same_written_otherwise(cli: Cli, text: bytes) -> None:
         (b'{"colour": 1}', "line 2 was skipped: it has none of the keys of a failed job; it has colour"),
         (b'{"job_id": "1", "last_error": "no"}', "line 2 was skipped: it names no task"),
         (b'{"job_id": "1", "job_type": "t", "last_error": "no", "created_at": "soon"}', "created_at 'soon' is no time"),
-        (b'{"a": ' + b"[" * 5_000 + b"]" * 5_000 + b"}", "nested too deeply"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
         (
             b'{"id": "1", "task": "t", "group": "g", "epochs": 1, "failed_at": 1}',
             "it has no payload; `redrive dlq export`",
