@@ -88,6 +88,7 @@ CASES = [
     Case("redrive.freezing", "mended", jobs=9, play=bring_back),
     Case("redrive.chunk", "mended", jobs=9, play=bring_back),
     Case("migrate.1", play=migrate),
+    Case("migrate.2", play=migrate),
 ]
 
 

@@ -23,6 +23,7 @@ FAILPOINTS = [
     "redrive.freezing",
     "redrive.chunk",
     "migrate.1",
+    "migrate.2",
 ]
 """The points at which a kill is promised to lose nothing, as far as they exist."""
 

@@ -20,7 +20,8 @@ from tests.stores.conftest import Open
 
 pytestmark = pytest.mark.anyio
 Start = Callable[..., Child]
-FIRST = Migration(*migrations()[0])
+STEPS = [Migration(*each) for each in migrations()]
+NEXT = len(STEPS) + 1
 
 
 def changed(path: Path, *texts: str) -> None:
@@ -78,12 +79,14 @@ async def test_an_empty_file_is_a_fresh_one(path: Path, opened: Open) -> None:
     await added(await opened())
 
 
-@pytest.mark.parametrize("point", ["migrate.1.before", "migrate.1"])
-async def test_a_killed_migration_resumes(path: Path, start: Start, opened: Open, point: str) -> None:
+@pytest.mark.parametrize("side", [".before", ""], ids=["before", "after"])
+@pytest.mark.parametrize("number", range(1, NEXT))
+async def test_a_killed_migration_resumes(path: Path, start: Start, opened: Open, number: int, side: str) -> None:
     """Right before its commit nothing of it is there, right after it all; the next to open goes on."""
-    child = start("look", path, REDRIVE_FAILPOINT=point)
+    child = start("look", path, REDRIVE_FAILPOINT=f"migrate.{number}{side}")
     assert child.ended() == -signal.SIGKILL
-    assert SqliteStore(path).pending() == ([FIRST.name] if point.endswith("before") else [])
+    done = number - 1 if side else number
+    assert SqliteStore(path).pending() == [step.name for step in STEPS[done:]]
     store = await opened()
     job = await added(store)
     assert await state_of(store, job.id) is not None
@@ -105,7 +108,9 @@ async def test_who_waits_too_long_for_a_migration_says_for_whom(
     """Something is pending, and a stopped process has the lock."""
     holder = start("hold", made)
     holder.stopped()
-    monkeypatch.setattr(migrating, "steps", lambda: [FIRST, Migration(2, "0002_more", "CREATE TABLE more (a);")])
+    monkeypatch.setattr(
+        migrating, "steps", lambda: [*STEPS, Migration(NEXT, f"{NEXT:04}_more", "CREATE TABLE more (a);")]
+    )
     with pytest.raises(StoreUnavailable, match="cannot be migrated now") as raised:
         await SqliteStore(made, settings=Settings(busy_timeout=0.2)).open()
     assert f"process {holder.pid}" in str(raised.value)
@@ -117,22 +122,22 @@ async def test_a_further_step_is_applied_to_a_file_that_is_there(
     """Jobs stay; the version rises, and what is compatible never falls."""
     await (await opened()).close()
     steps = [
-        FIRST,
-        Migration(2, "0002_more", "-- compatible_from: 2\nCREATE TABLE more (a);"),
-        Migration(3, "0003_rest", "-- compatible_from: 1\nCREATE TABLE rest (a);"),
+        *STEPS,
+        Migration(NEXT, "more", f"-- compatible_from: {NEXT}\nCREATE TABLE more (a);"),
+        Migration(NEXT + 1, "rest", "-- compatible_from: 1\nCREATE TABLE rest (a);"),
     ]
     monkeypatch.setattr(migrating, "steps", lambda: steps)
     store = await opened()
     await added(store)
     values = await store.read(lambda s: [s.first("meta", name) for name in ("version", "compatible_from")])
-    assert values == [("3",), ("2",)]
+    assert values == [(str(NEXT + 1),), (str(NEXT),)]
 
 
 async def test_a_step_that_fails_leaves_the_file_as_it_was(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not a half of it."""
-    broken = Migration(2, "0002_broken", "CREATE TABLE half (a); CREATE TABLE half (a);")
+    broken = Migration(NEXT, f"{NEXT:04}_broken", "CREATE TABLE half (a); CREATE TABLE half (a);")
     with monkeypatch.context() as patch:
-        patch.setattr(migrating, "steps", lambda: [FIRST, broken])
+        patch.setattr(migrating, "steps", lambda: [*STEPS, broken])
         with pytest.raises(RedriveError, match="half"):
             await SqliteStore(made).open()
     assert asked(made, "SELECT count(*) FROM sqlite_schema WHERE name = 'half'") == 0

@@ -1,0 +1,2 @@
+-- compatible_from: 2
+-- What it takes to trust a redrive: letters that need a person, a ledger that adds up, operations that are resumed.
