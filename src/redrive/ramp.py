@@ -169,11 +169,12 @@ def shared(waiting: Mapping[str, tuple[int, int]], n: int) -> dict[str, int]:
 def turn_of(redrive: bytes, letter: bytes) -> int:
     """The place of a letter among those of its cause.
 
-    A half of them, drawn by chance, comes last, a quarter before that, and so on, so that the first ones are of all
-    hosts and ages; within such a share they follow their ids, so that a store finds them beside each other.
+    Seven of eight, drawn by chance, come last, seven of eight of the others before them, and so on, so that the first
+    ones are of all hosts and ages; within such a share they follow their ids, so that a store finds them beside each
+    other.
     """
     chance = int.from_bytes(blake2b(redrive + letter, digest_size=8).digest())
-    share = 64 - (chance & -chance).bit_length() if chance else 0
+    share = 64 - ((chance & -chance).bit_length() + 2) // 3 if chance else 0
     return share << 56 | int.from_bytes(letter[:7])
 
 

@@ -419,10 +419,6 @@ class Letters(Protocol):
         """Give dead jobs a new epoch: dead to ready, epoch + 1, attempts from zero. Answers who was."""
         ...
 
-    async def of_group(self, fingerprint: str, after: str | None, limit: int) -> list[str]:
-        """The ids of a group's open letters, oldest first."""
-        ...
-
     # their end; whoever asks for many sends at most a few thousand at once
 
     async def outline(self, query: Tree) -> Outline:

@@ -100,7 +100,7 @@ async def test_rows_from_the_future(opened: Open, by: str) -> None:
 async def test_a_migration_that_is_missing(store: SqliteStore) -> None:
     """What opening would apply."""
     await store.jobs.depth()
-    await store.write(lambda tx: tx.db.execute("DELETE FROM migration").fetchall())
+    await store.write(lambda tx: tx.db.execute("DELETE FROM migration WHERE number = 2").fetchall())
     assert "1 pending" in await failing(store, "schema")
 
 

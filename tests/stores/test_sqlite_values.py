@@ -9,7 +9,7 @@ from redrive.job import new_id
 from redrive.store import Buried, Discarded
 from redrive.stores.sqlite import SqliteStore
 from redrive.stores.sqlite.values import listed, names_in, packed, spelled, unpacked_or_none, writable
-from redrive.testing.factories import a_failure, a_job, a_worker, entries_of, leased, record_of, settled
+from redrive.testing.factories import a_failure, a_job, a_worker, entries_of, leased, open_in, record_of, settled
 from tests.stores.conftest import Open
 
 HALF = "half \ud800 of a pair"
@@ -67,7 +67,7 @@ async def test_the_failure_path_cannot_fail_for_half_a_character(store: SqliteSt
     letter = await store.letters.get(job.id)
     assert letter is not None
     assert letter.message == letter.failures[0].traceback == r"half \ud800 of a pair"
-    assert await store.letters.of_group(letter.group, None, 5) == [job.id]
+    assert await open_in(store, letter.group) == [job.id]
     other = await leased(store)
     await settled(store, Discarded(job=other, reason=HALF, why=HALF))
     assert (await record_of(store, other.id)).end_reason == r"half \ud800 of a pair"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from redrive.letter import Failure, Group
+from redrive.query.tree import of_group
 from redrive.store import Entry, Store
 
 PAGE = 500
@@ -131,10 +132,10 @@ async def causes(store: Store) -> list[Cause]:
     """The groups that have open letters, the largest first."""
     found = []
     for group in await store.letters.groups():
-        for id in await store.letters.of_group(group.fingerprint, None, 1):
-            record = await store.jobs.get(id)
+        for letter in (await store.letters.find(of_group(group.fingerprint), None, 1)).letters:
+            record = await store.jobs.get(letter.id)
             if record is not None and record.job is not None and record.failures:
-                found.append(Cause(group, id, record.job.attempts, record.job.crashes, record.failures[-1]))
+                found.append(Cause(group, letter.id, record.job.attempts, record.job.crashes, record.failures[-1]))
     return found
 
 

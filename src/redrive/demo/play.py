@@ -12,6 +12,7 @@ from redrive.config import Config, WorkerSettings
 from redrive.demo import PATIENCE, tasks
 from redrive.demo.figures import Cause, Retries, Tally, causes, entries, hurt, retries, tallies, total
 from redrive.demo.story import FIX, Part, jobs, parts
+from redrive.query.tree import of_group
 from redrive.store import Entry, Store
 
 ACTOR = "redrive demo"
@@ -130,11 +131,10 @@ class Play:
 
     async def _revived(self, cause: Cause) -> list[str]:
         """All letters of this cause and of no other."""
-        letters, after = self._store.letters, None
+        letters, meant = self._store.letters, of_group(cause.group.fingerprint)
         revived: list[str] = []
-        while ids := await letters.of_group(cause.group.fingerprint, after, PAGE):
-            revived += await letters.revive(ids, ACTOR, FIX)
-            after = ids[-1]
+        while page := (await letters.find(meant, None, PAGE)).letters:
+            revived += await letters.revive([letter.id for letter in page], ACTOR, FIX)
         self._audience.revived(cause, len(revived))
         return revived
 

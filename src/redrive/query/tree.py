@@ -107,6 +107,19 @@ Tree = Both | Either | Not | Compare | Among | Missing | Said | CompareJson | Am
 EVERYTHING = Both(())
 """The filter that lets every letter through."""
 
+OPEN = Compare("state", "=", "open")
+"""The filter that means open letters."""
+
+
+def of_group(fingerprint: str) -> Both:
+    """The filter that means the open letters of a group."""
+    return Both((OPEN, Compare("group", "=", fingerprint)))
+
+
+def demands(tree: Tree, term: Tree) -> bool:
+    """Whether every letter that is meant fulfils this term, as can be seen at once."""
+    return tree == term or (isinstance(tree, Both) and any(demands(each, term) for each in tree.terms))
+
 
 def fields_in(tree: Tree) -> frozenset[str]:
     """The fields of the letter itself that a filter speaks of."""

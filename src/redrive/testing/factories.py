@@ -8,6 +8,7 @@ import msgspec
 from redrive.clock import SECOND
 from redrive.job import Job, State, new_id
 from redrive.letter import Failure
+from redrive.query.tree import of_group
 from redrive.store import (
     Accepted,
     AnySettlement,
@@ -174,3 +175,9 @@ async def totals(store: Store) -> Counter[str]:
 async def entries_of(store: Store, id: str) -> list[Entry]:
     """What the journal tells of a job, oldest first."""
     return await store.journal.events(limit=1_000, job=id)
+
+
+async def open_in(store: Store, group: str) -> list[str]:
+    """The jobs of a group's open letters, in the order of their ids."""
+    page = await store.letters.find(of_group(group), None, 1_000)
+    return sorted(letter.id for letter in page.letters)

@@ -10,7 +10,7 @@ from hypothesis.stateful import Bundle, MultipleResults, RuleBasedStateMachine, 
 from redrive.clock import SECOND, ManualClock
 from redrive.job import Job, State
 from redrive.store import Accepted, Added, Discarded, Done, Existing, Gate, Released, Retried, Snoozed, Store
-from redrive.testing.factories import LEASE, a_job, depth_of, every_ending, lease_of, record_of, wanted
+from redrive.testing.factories import LEASE, a_job, depth_of, every_ending, lease_of, open_in, record_of, wanted
 
 WAITING = (State.SCHEDULED, State.READY)
 QUEUES = ("default", "other")
@@ -255,7 +255,7 @@ class StoreMachine(RuleBasedStateMachine):
     def letters_are_as_expected(self) -> None:
         """The dead, and only they, have an open letter."""
         dead = sorted(each.job.id for each in self._in(State.DEAD))
-        assert self.runner.run(self.store.letters.of_group("f00d", None, 1_000)) == dead
+        assert self.runner.run(open_in(self.store, "f00d")) == dead
 
     # --- the reference ------------------------------------------------------------------------------------------------
 

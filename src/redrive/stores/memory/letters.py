@@ -232,16 +232,6 @@ class MemoryLetters(MemoryEdits, MemoryDisposals, MemoryMarks):
                 self._revive(row, actor, reason)
             return [row.job.id for row in dead]
 
-    async def of_group(self, fingerprint: str, after: str | None, limit: int) -> list[str]:
-        """The ids of a group's open letters, oldest first."""
-        with self._rows.lock:
-            ids = sorted(
-                letter.id
-                for letter in self._rows.letters.values()
-                if letter.group == fingerprint and letter.state is LetterState.OPEN and letter.id > (after or "")
-            )
-        return ids[:limit]
-
     def _revive(self, row: Row, actor: str, reason: str) -> None:
         now = self._memory.clock.now()
         row.ended_at = row.end_reason = None

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import apsw
@@ -10,7 +11,7 @@ import msgspec
 from redrive.letter import Group, GroupState, Letter, LetterState, Note, Replaced
 from redrive.query.compiling import Condition, compiled
 from redrive.query.matching import Subject, matcher
-from redrive.query.tree import Tree, fields_in
+from redrive.query.tree import OPEN, Tree, demands, fields_in
 from redrive.store import Mark, Outline, Page, Total, Totals
 from redrive.stores.sqlite.statements import statements
 from redrive.stores.sqlite.transaction import Snapshot
@@ -59,9 +60,15 @@ def with_functions(db: apsw.Connection) -> apsw.Connection:
     return db
 
 
+def condition_of(query: Tree) -> Condition:
+    """The filter in SQL; that it means open letters is said in so many words, for the indexes that have no others."""
+    found = compiled(query, _Sqlite())
+    return replace(found, sql=f"l.state = 'open' AND {found.sql}") if demands(query, OPEN) else found
+
+
 def find(snapshot: Snapshot, query: Tree, after: Mark | None, limit: int) -> Page:
     """A page of the letters that a filter means, the last failure first."""
-    condition, mark = compiled(query, _Sqlite()), after or LAST
+    condition, mark = condition_of(query), after or LAST
     if condition.exact:
         rows = list(_asked(snapshot, "find_letters", condition, (mark[0], packed(mark[1])), limit))
         return Page([_light(row) for row in rows], _mark(rows[-1]) if len(rows) == limit else None)
@@ -84,7 +91,7 @@ def _judged_page(snapshot: Snapshot, query: Tree, condition: Condition, mark: Ma
 
 def count(snapshot: Snapshot, query: Tree) -> int:
     """How many letters a filter means."""
-    condition = compiled(query, _Sqlite())
+    condition = condition_of(query)
     if condition.exact:
         return int(next(_asked(snapshot, "count_letters", condition, ()))[0])
     return sum(1 for _ in _judged(snapshot, query, condition))
@@ -92,7 +99,7 @@ def count(snapshot: Snapshot, query: Tree) -> int:
 
 def outline(snapshot: Snapshot, query: Tree) -> Outline:
     """How many letters a filter means, in how many groups, and between which times they failed last."""
-    condition = compiled(query, _Sqlite())
+    condition = condition_of(query)
     if condition.exact:
         [(n, groups, oldest, newest)] = _asked(snapshot, "outline_letters", condition, ())
         return Outline(n=n, groups=groups, oldest=oldest, newest=newest)
@@ -122,7 +129,7 @@ def groups(snapshot: Snapshot, query: Tree | None, limit: int) -> list[Group]:
 
 
 def _counts(snapshot: Snapshot, query: Tree) -> Counter[str]:
-    condition = compiled(query, _Sqlite())
+    condition = condition_of(query)
     if condition.exact:
         return Counter(dict(_asked(snapshot, "count_by_group", condition, ())))
     return Counter(row[8] for row in _judged(snapshot, query, condition))

@@ -11,7 +11,7 @@ from redrive.store import Accepted, Disposed, Edit, Existing, Foreign, Mark, Out
 from redrive.stores.sqlite import disposing, editing, finding, marking, taking
 from redrive.stores.sqlite.ending import end_letters
 from redrive.stores.sqlite.transaction import Transaction, unique
-from redrive.stores.sqlite.values import ids_of, numbers_of, packed, spelled
+from redrive.stores.sqlite.values import ids_of, numbers_of, spelled
 
 if TYPE_CHECKING:
     from redrive.stores.sqlite import SqliteStore
@@ -54,13 +54,6 @@ class SqliteLetters:
     async def revive(self, ids: Sequence[str], actor: str, reason: str) -> list[str]:
         """Give dead jobs a new epoch: dead to ready, epoch + 1, attempts from zero. Answers who was."""
         return await self._store.write(lambda tx: _revive(tx, ids, actor, reason))
-
-    async def of_group(self, fingerprint: str, after: str | None, limit: int) -> list[str]:
-        """The ids of a group's open letters, oldest first."""
-        begin = packed(after) if after else b""
-        return await self._store.read(
-            lambda snapshot: [spelled(row[0]) for row in snapshot.all("letters_of_group", fingerprint, begin, limit)]
-        )
 
     # their end ------------------------------------------------------------------------------------------------------
 

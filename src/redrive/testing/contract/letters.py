@@ -15,6 +15,7 @@ from redrive.testing.factories import (
     entries_of,
     leased,
     live,
+    open_in,
     record_of,
     settled,
     state_of,
@@ -94,16 +95,7 @@ class LetterRules(Rules):
         assert await store.jobs.settle([Buried(job=job, failure=a_failure()) for job in jobs]) == frozenset()
         [group] = await store.letters.groups()
         assert group.count == 5
-        assert await store.letters.of_group("f00d", None, 100) == [job.id for job in jobs]
-
-    async def test_of_group_pages_through_open_letters(self, store: Store) -> None:
-        """Oldest first, each once, of this group only."""
-        ids = [(await buried(store)).id for _ in range(5)]
-        await buried(store, failure=a_failure(fingerprint="beef"))
-        first = await store.letters.of_group("f00d", None, 3)
-        assert first == ids[:3]
-        assert await store.letters.of_group("f00d", first[-1], 3) == ids[3:]
-        assert await store.letters.of_group("no such group", None, 3) == []
+        assert await open_in(store, "f00d") == [job.id for job in jobs]
 
     async def test_adding_a_letter_again_does_not_raise_the_dead(self, store: Store) -> None:
         """A dead job stays dead until somebody revives it."""
@@ -152,13 +144,13 @@ class LetterRules(Rules):
         assert (letter.epochs, len(letter.failures), letter.state) == (2, 2, LetterState.OPEN)
         assert letter.version > 1
         [group] = await store.letters.groups()
-        assert (group.count, await store.letters.of_group("f00d", None, 10)) == (1, [job.id])
+        assert (group.count, await open_in(store, "f00d")) == (1, [job.id])
 
     async def test_a_death_of_another_cause_moves_the_letter(self, store: Store) -> None:
         """A letter is in the group of its last failure."""
         job = await self._buried_twice(store, fingerprint="beef")
-        assert await store.letters.of_group("f00d", None, 10) == []
-        assert await store.letters.of_group("beef", None, 10) == [job.id]
+        assert await open_in(store, "f00d") == []
+        assert await open_in(store, "beef") == [job.id]
         assert {group.fingerprint: group.count for group in await store.letters.groups() if group.count} == {"beef": 1}
 
     async def test_a_success_after_revive_closes_the_letter(self, store: Store) -> None:
@@ -170,7 +162,7 @@ class LetterRules(Rules):
         assert letter is not None
         assert kept is not None
         assert (letter.state, len(letter.failures), kept.epoch) == (LetterState.CLOSED, 1, 2)
-        assert await store.letters.of_group("f00d", None, 10) == []
+        assert await open_in(store, "f00d") == []
 
     async def test_a_closed_letter_stays_for_a_while_with_its_history(self, store: Store, clock: ManualClock) -> None:
         """It outlives the finished row; in the end it is forgotten too."""

@@ -123,6 +123,3 @@ SELECT fingerprint, title, task, reason, type, count, first_seen, last_seen, sam
   owner, muted_until, closed_in
 FROM letter_group ORDER BY count DESC, fingerprint LIMIT ?
 
--- name: letters_of_group
--- A page of a group's open letters, oldest first.
-SELECT id FROM letter WHERE fingerprint = ?1 AND state = 'open' AND id > ?2 ORDER BY id LIMIT ?3
