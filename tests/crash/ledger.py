@@ -8,6 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from tests.crash import tape as tapes
@@ -52,8 +53,11 @@ class Ledger:
     limits: Mapping[str, Limits] = field(default_factory=dict)  # by task; the defaults for others
 
     def limits_of(self, id: str) -> Limits:
-        tasks = [row.task for row in self.books.rows() if row.id == id]
-        return self.limits.get(tasks[0] if tasks else "", Limits())
+        return self.limits.get(self._tasks.get(id, ""), Limits())
+
+    @cached_property
+    def _tasks(self) -> dict[str, str]:
+        return {row.id: row.task for row in self.books.rows()}
 
     def answers(self) -> dict[str, What]:
         """What the client last learned of each job that it wanted to add."""
@@ -198,8 +202,8 @@ def ends_are_told(ledger: Ledger) -> Iterator[Fault]:
 def done_means_run(ledger: Ledger) -> Iterator[Fault]:
     """G2: a job is done because its handler did what it is for and returned."""
     effects = {(record.job, record.epoch) for record in ledger.tape.of(What.EFFECT)}
-    returned = {(record.job, record.epoch) for record in ledger.tape.of(What.RETURNED)}
-    missing = (row.id for row in ledger.books.done if (row.id, row.epoch) not in effects & returned)
+    ran = effects & {(record.job, record.epoch) for record in ledger.tape.of(What.RETURNED)}
+    missing = (row.id for row in ledger.books.done if (row.id, row.epoch) not in ran)
     yield from _each("done", "done, and its handler never came to its end", missing)
     returns = {(record.job, record.epoch, record.fence) for record in ledger.tape.of(What.RETURNED)}
     early = (r.job for r in ledger.tape.of(What.SETTLED) if (r.job, r.epoch, r.fence) not in returns)

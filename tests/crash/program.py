@@ -45,9 +45,9 @@ class Program:
         code = self.ended()
         assert code == KILLED, f"{self.said()} ended with {code}, it was to be killed at its failpoint"
 
-    def finished(self) -> None:
+    def finished(self, seconds: float = PATIENCE) -> None:
         """It must end well."""
-        code = self.ended()
+        code = self.ended(seconds)
         assert code == 0, f"{self.said()} ended with {code}"
 
     def stop(self) -> None:

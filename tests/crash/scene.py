@@ -32,6 +32,7 @@ class Scene:
         self.store = self.place / "store.db"
         self._home = self.place / f"{self.store.name}-redrive"
         self.kills = 0
+        self.patience = PATIENCE  # so many seconds has a program that works through all there is
         self._mark = uuid4().hex
         self._programs: list[Program] = []
 
@@ -78,7 +79,9 @@ class Scene:
     def added(self, *tasks: str) -> list[str]:
         """The ids of accepted jobs, one of each of these tasks."""
         ids = [new_id() for _ in tasks]
-        self.start("client", *(f"{task}={id}" for task, id in zip(tasks, ids, strict=True))).finished()
+        jobs = self._logs / f"{len(self._programs)}-jobs.txt"
+        jobs.write_text("\n".join(f"{task}={id}" for task, id in zip(tasks, ids, strict=True)), encoding="utf-8")
+        self.start("client", "--from", str(jobs)).finished(self.patience)
         return ids
 
     def killed_at(self, failpoint: str, program: str, *arguments: str, **settings: str) -> None:
@@ -93,7 +96,8 @@ class Scene:
 
     def drain(self, *arguments: str, **settings: str) -> None:
         """A worker that nothing happens to runs all that is left, and takes over what others left."""
-        self.start("worker", "--drain", *arguments, **settings).finished()
+        patience = "--patience", str(self.patience)
+        self.start("worker", "--drain", *patience, *arguments, **settings).finished(self.patience + 5)
 
     # what is told ---------------------------------------------------------------------------------------------------
 

@@ -1,25 +1,27 @@
 """Redrives whose drivers are killed at random: each letter gets one new epoch, and its end is told once.
 
-`CRASH_LETTERS=…` sets how many letters there are, `CRASH_SEED=…` repeats the choices of an earlier run.
+`CRASH_LETTERS=…`, `CRASH_DRIVERS=…` and `CRASH_KILLS=…` set how many there are of each, `CRASH_SEED=…` repeats the
+choices of an earlier run: `CRASH_LETTERS=100000 CRASH_DRIVERS=4 CRASH_KILLS=20` takes some minutes.
 """
 
 import os
 import random
-import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from tests.crash.program import Program
 from tests.crash.scene import Scene
-from tests.crash.tape import What
+from tests.waiting import until
 
 LETTERS = int(os.environ.get("CRASH_LETTERS", "800"))
-RATE = 200
-DRIVERS = 2
-FEWEST = 3
-"""On however busy a machine, fewer kills show nothing."""
+DRIVERS = int(os.environ.get("CRASH_DRIVERS", "2"))
+KILLS = int(os.environ.get("CRASH_KILLS", "6"))
+CHUNK = max(7, LETTERS // 400)
+RATE = max(200, LETTERS // 60)
+PATIENCE = 60 + LETTERS / 200
 
 
 class Drivers:
@@ -31,46 +33,55 @@ class Drivers:
         self._running = [self._start() for _ in range(DRIVERS)]
 
     def die_until_over(self) -> None:
-        """Kill one after the other while letters are left, then let those that run come to the end."""
-        while self._left():
-            time.sleep(self._chance.uniform(0.05, 0.4))  # sleep: who is killed is at work, or on the way to it
+        """Kill one at so many points of the way, then let those that run come to the end."""
+        for released in sorted(self._chance.randrange(LETTERS * 9 // 10) for _ in range(KILLS)):
+            until(lambda: under_way(self._scene.store) >= released, PATIENCE)  # noqa: B023 - it is asked at once
             place = self._chance.randrange(DRIVERS)
             self._scene.kills += 1
             self._running[place].kill()
             self._running[place] = self._start()
         for program in self._running:
-            program.finished()
-
-    def _left(self) -> bool:
-        done = len({record.job for record in self._scene.tape().of(What.EFFECT)})
-        return done < LETTERS * 3 // 4
+            program.finished(PATIENCE)
 
     def _start(self) -> Program:
-        return self._scene.start("driver", "--open", "--rate", str(RATE))
+        paces = "--rate", str(RATE), "--chunk", str(CHUNK), "--patience", str(PATIENCE)
+        return self._scene.start("driver", "--open", *paces)
+
+
+def under_way(store: Path) -> int:
+    """How many letters of redrives have been released."""
+    return asked(store, "SELECT coalesce(sum(released), 0) FROM redrive_cause")[0][0]
 
 
 def items(store: Path) -> Counter[str]:
-    """How many letters of redrives are in each state, read from the file."""
+    """How many letters of redrives are in each state."""
+    return Counter(dict(asked(store, "SELECT state, count(*) FROM redrive_item GROUP BY state")))
+
+
+def asked(store: Path, statement: str) -> list[Any]:
+    """What the file says, read beside whoever writes to it."""
     db = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        return Counter(str(state) for (state,) in db.execute("SELECT state FROM redrive_item"))
+        return db.execute(statement).fetchall()
     finally:
         db.close()
 
 
 def test_a_redrive_survives_whoever_drives_it(scene: Scene) -> None:
-    """Two drive it at once, beside a worker that does too; each of its letters is brought back exactly once."""
+    """Several drive it at once, beside a worker that does too; each of its letters is brought back exactly once."""
     seed = int(os.environ.get("CRASH_SEED", "0")) or random.randrange(1, 1 << 32)
     print(f"CRASH_SEED={seed}")
+    scene.patience = PATIENCE
     ids = scene.added(*["mended"] * LETTERS)
     scene.drain()
-    scene.start("driver", "--open", "--rate", str(RATE), failpoint="redrive.freezing:2").died()
+    freezing = "--chunk", str(CHUNK), "--rate", str(RATE)
+    scene.start("driver", "--open", *freezing, failpoint="redrive.freezing:2").died()
     scene.kills += 1
     worker = scene.worker()
     Drivers(scene, random.Random(seed)).die_until_over()
     worker.stop()
     print(f"{scene.kills} kills")
-    assert scene.kills > FEWEST
+    assert scene.kills == KILLS + 1
     assert faults(scene, ids) == []
 
 

@@ -1,13 +1,15 @@
 """A client process: adds jobs, each given as TASK=ID, all at once, and tells the tape what it learned of each.
 
 `--ask-again` adds those whose outcome an earlier client, killed before it knew, left unknown. `--stream SEED` does so
-too, and then adds jobs of several tasks, a few at a time, until it is killed.
+too, and then adds jobs of several tasks, a few at a time, until it is killed. `--from FILE` adds those of its lines, a
+thousand at a time.
 """
 
 import asyncio
 import random
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from redrive import QueueFull
 from redrive.job import new_id
@@ -16,6 +18,7 @@ from tests.crash.tape import What, read
 
 MIX = ("steady", "steady", "plain", "twice", "hopeless")
 BACKLOG = 40
+AT_ONCE = 1_000
 
 
 async def add(task: str, id: str) -> None:
@@ -32,6 +35,12 @@ async def add(task: str, id: str) -> None:
 async def add_all(jobs: Iterable[str]) -> None:
     """Add several, written as TASK=ID; the calls share a commit."""
     await asyncio.gather(*(add(*job.split("=")) for job in jobs))
+
+
+def thousands(file: Path) -> Iterator[list[str]]:
+    """The lines of a file, as many at a time."""
+    lines = file.read_text(encoding="utf-8").split()
+    return (lines[begin : begin + AT_ONCE] for begin in range(0, len(lines), AT_ONCE))
 
 
 async def ask_again() -> None:
@@ -58,6 +67,9 @@ async def main(first: str, *rest: str) -> None:
         case "--stream":
             await ask_again()
             await stream(random.Random(rest[0]))
+        case "--from":
+            for jobs in thousands(Path(rest[0])):
+                await add_all(jobs)
         case _:
             await add_all([first, *rest])
     await app.aclose()

@@ -1,7 +1,7 @@
 """A process that drives redrives until none is open, a few letters at a time.
 
 `--open` opens one of every letter, unless there is one already. `--work` runs the jobs too. `--rate N`: so many letters
-a second. `--plant`: with a bug that the test has to find.
+a second. `--chunk N`: so many in one transaction. `--plant`: with a bug that the test has to find.
 """
 
 import asyncio
@@ -13,8 +13,6 @@ from redrive import redrives
 from redrive.store import OPEN_REDRIVES, Chunk, Plan, Store
 from tests.crash.programs.tasks import app, witness
 
-PATIENCE = 60
-
 
 async def drive(asked: Namespace) -> None:
     """Open one if need be, and drive what is open to its end."""
@@ -22,7 +20,7 @@ async def drive(asked: Namespace) -> None:
     store = await app.opened()
     if asked.plant:
         store.redrives.release = in_two_moves(store)  # type: ignore[method-assign,assignment]  # a store is not meant to be changed
-    async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
+    async with asyncio.timeout(asked.patience), AsyncExitStack() as stack:
         if asked.work:
             await stack.enter_async_context(app.worker())
         if asked.open and not await store.redrives.find():
@@ -50,7 +48,10 @@ if __name__ == "__main__":
     parser.add_argument("--open", action="store_true")
     parser.add_argument("--work", action="store_true")
     parser.add_argument("--rate", type=float)
+    parser.add_argument("--chunk", type=int, default=7)
+    parser.add_argument("--patience", type=float, default=60)
     parser.add_argument("--plant", action="store_true")
-    redrives.CHUNK = 7
+    arguments = parser.parse_args()
+    redrives.CHUNK = arguments.chunk
     redrives.LOOK = 20_000
-    asyncio.run(drive(parser.parse_args()))
+    asyncio.run(drive(arguments))

@@ -1,8 +1,8 @@
 """A worker process: works until SIGTERM, or with `--drain` until nothing is left in the store, nor of other workers.
 
-`--add TASK=ID…` adds these jobs first, as the client does. `--limit N` lets the queue refuse what is beyond so many.
-`--cores` lets the system write core files, which others do not ask for: handlers that kill this very process are part
-of the tests.
+`--patience SECONDS` is how long that may take. `--add TASK=ID…` adds these jobs first, as the client does. `--limit N`
+lets the queue refuse what is beyond so many. `--cores` lets the system write core files, which others do not ask for:
+handlers that kill this very process are part of the tests.
 """
 
 import asyncio
@@ -15,13 +15,12 @@ from redrive.store import Gate
 from tests.crash.programs.client import add_all
 from tests.crash.programs.tasks import app, witness
 
-PATIENCE = 30
 LOOK = 0.05
 
 
-async def drained() -> None:
+async def drained(patience: float) -> None:
     """Every job has ended, and what dead workers left is cleared away."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(patience):
         while not await is_at_rest():  # noqa: ASYNC110 - other processes change it
             await asyncio.sleep(LOOK)  # sleep: between two looks at the store
 
@@ -49,7 +48,7 @@ async def work(asked: Namespace) -> None:
     if asked.add:
         await add_all(asked.add)
     async with app.worker():
-        await (drained() if asked.drain else stopped.wait())
+        await (drained(asked.patience) if asked.drain else stopped.wait())
     await app.aclose()
 
 
@@ -58,6 +57,7 @@ def main() -> None:
     parser = ArgumentParser()
     parser.add_argument("--cores", action="store_true")
     parser.add_argument("--drain", action="store_true")
+    parser.add_argument("--patience", type=float, default=30)
     parser.add_argument("--add", nargs="+")
     parser.add_argument("--limit", type=int)
     asked = parser.parse_args()
