@@ -155,9 +155,18 @@ async def drive(store: Store, clock: Clock, id: str) -> int | None:
     if redrive is None:
         raise NotFound(f"there is no redrive {id} in {store.url}")
     if redrive.state == "freezing":
-        await store.redrives.freeze(id, CHUNK)
-        return 0
+        return await _freeze(store, redrive)
     return await _go(store, clock, redrive) if redrive.state == "running" else None
+
+
+async def _freeze(store: Store, redrive: Redrive) -> int | None:
+    """A filter that cannot be answered for some payload would be asked for ever."""
+    try:
+        await store.redrives.freeze(redrive.id, CHUNK)
+    except UsageError as error:
+        paused = await store.redrives.change(redrive.id, redrive.version, "paused", ITSELF, str(error))
+        return None if paused else 0
+    return 0
 
 
 async def _go(store: Store, clock: Clock, redrive: Redrive) -> int | None:

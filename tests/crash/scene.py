@@ -32,7 +32,7 @@ class Scene:
         self.store = self.place / "store.db"
         self._home = self.place / f"{self.store.name}-redrive"
         self.kills = 0
-        self.patience = PATIENCE  # so many seconds has a program that works through all there is
+        self.patience: float = PATIENCE  # so many seconds has a program that works through all there is
         self._mark = uuid4().hex
         self._programs: list[Program] = []
 

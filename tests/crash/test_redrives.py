@@ -21,7 +21,7 @@ DRIVERS = int(os.environ.get("CRASH_DRIVERS", "2"))
 KILLS = int(os.environ.get("CRASH_KILLS", "6"))
 CHUNK = max(7, LETTERS // 400)
 RATE = max(200, LETTERS // 60)
-PATIENCE = 60 + LETTERS / 200
+PATIENCE = 60.0 + LETTERS / 200
 
 
 class Drivers:
@@ -50,7 +50,7 @@ class Drivers:
 
 def under_way(store: Path) -> int:
     """How many letters of redrives have been released."""
-    return asked(store, "SELECT coalesce(sum(released), 0) FROM redrive_cause")[0][0]
+    return int(asked(store, "SELECT coalesce(sum(released), 0) FROM redrive_cause")[0][0])
 
 
 def items(store: Path) -> Counter[str]:

@@ -9,6 +9,7 @@ from redrive import Redrive, Retry
 from redrive.clock import ManualClock
 from redrive.errors import UsageError
 from redrive.letter import LetterState
+from redrive.query import paths
 from redrive.redrives import Options, Run, drive, plan_from, report
 from redrive.store import Item
 from tests.flow.conftest import MakeApp
@@ -91,6 +92,21 @@ async def test_a_cause_that_is_not_fixed_touches_its_first_stages_only(app: Redr
     [pattern] = run.error_patterns
     assert (pattern.state, pattern.n) == ("recurred", len(released))
     assert "ConnectionError" in pattern.title
+
+
+async def test_a_filter_that_cannot_be_answered_pauses_it(app: Redrive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its reason, and nothing released; once it can be answered it goes on."""
+    with_mail(app)
+    await die(app, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(paths, "LONGEST", -1)
+        patch.setattr(paths, "LOOK", 1)
+        run = await to_its_end(app, "$.kind = plain")
+    assert (run.state, run.total_items) == ("paused", 0)
+    assert "name its places more closely" in run.redrive.why
+    assert await app.store.redrives.change(run.id, run.redrive.version, "running", "alice")
+    await drive(app.store, app.clock, run.id)
+    assert (await report(app.store, app.clock, run.id)).total_items == 3
 
 
 async def test_a_broken_group_is_stopped_alone(app: Redrive) -> None:

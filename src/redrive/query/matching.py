@@ -164,7 +164,7 @@ def _of_json(tree: CompareJson | AmongJson | MissingJson | Selects) -> Predicate
     match tree:
         case Selects(path):
             find = _finder(path)
-            return lambda subject: bool(find(subject))
+            return lambda subject: any(True for _ in find(subject))
         case MissingJson(where):
             find = _finder(where)
             return lambda subject: all(found is None for found in find(subject))
@@ -176,7 +176,7 @@ def _of_json(tree: CompareJson | AmongJson | MissingJson | Selects) -> Predicate
             return lambda subject: any(fits(found) for found in find(subject) for fits in fitting)
 
 
-def _finder(where: Place | Path) -> Callable[[Subject], list[Any]]:
+def _finder(where: Place | Path) -> Callable[[Subject], Iterable[Any]]:
     """The values that are selected in a letter, none if there is nothing there."""
     if isinstance(where, Place):
         of, steps = where.of, where.steps
@@ -185,7 +185,7 @@ def _finder(where: Place | Path) -> Callable[[Subject], list[Any]]:
 
     text = where.text
 
-    def follow(subject: Subject) -> list[Any]:
+    def follow(subject: Subject) -> Iterable[Any]:
         root = decoded(subject.payload)
         return selected(text, root[0]) if root else []
 

@@ -1,14 +1,21 @@
 """RFC 9535 paths into a payload: each is compiled once, and one that fails on some payload selects nothing there."""
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from time import thread_time
 from typing import Any
 
 from jsonpath import JSONPath, JSONPathEnvironment
 from jsonpath.exceptions import JSONPathError
 
+from redrive.errors import UsageError
+
 WAYS = 200
 """Each `[a, b]` doubles what the next one has to look at."""
+LONGEST = 2.0
+"""Seconds of the processor for one payload: each of a million letters may be as large as a payload may be."""
+LOOK = 1_000
 _QUOTED = re.compile(r"""\"(?:[^"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
 
 _environment = JSONPathEnvironment(strict=True)
@@ -54,9 +61,15 @@ def _ways(text: str) -> int:
     return ways
 
 
-def selected(text: str, value: Any) -> list[Any]:
-    """Every value that the path selects."""
+def selected(text: str, value: Any) -> Iterator[Any]:
+    """Every value that the path selects, one after the other; a path that would never come to an end is refused."""
+    begun = thread_time()
     try:
-        return list(_compiled(text).findall(value))
+        for number, match in enumerate(_compiled(text).finditer(value)):
+            if number % LOOK == LOOK - 1 and thread_time() - begun > LONGEST:
+                raise UsageError(
+                    f"{text} selects more in one payload than can be looked at; name its places more closely"
+                )
+            yield match.obj
     except (JSONPathError, RecursionError):
-        return []
+        return

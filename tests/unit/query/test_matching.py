@@ -6,6 +6,8 @@ import msgspec
 import pytest
 
 from redrive.clock import SECOND
+from redrive.errors import UsageError
+from redrive.query import paths
 from redrive.query.matching import Subject, matcher
 from redrive.query.parsing import parse
 from tests.unit.query.subjects import NOW
@@ -143,3 +145,12 @@ def test_values_in_the_payload_compare_so(text: str, holds: bool) -> None:
 def test_a_payload_that_is_no_json_has_nothing_in_it(payload: bytes | None) -> None:
     """And a filter still has an answer for it."""
     assert meant("payload is null and payload.a is null and not $.a and payload.a != 1", payload=payload)
+
+
+def test_a_path_that_comes_to_no_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its values are looked at one after the other, so that neither time nor memory run out."""
+    everywhere, wide = "$.." + f"[{','.join('*' * 50)}] = 7", msgspec.json.encode([list(range(50))] * 50)
+    assert meant(everywhere, payload=wide)
+    monkeypatch.setattr(paths, "LONGEST", 0)
+    with pytest.raises(UsageError, match="name its places more closely"):
+        meant(everywhere.replace("7", "none"), payload=wide)
