@@ -331,6 +331,7 @@ class Page(msgspec.Struct, frozen=True):
 
     letters: list[Letter]
     after: Mark | None = None
+    passed: int = 0  # letters that were looked at and are not meant
 
 
 class Total(msgspec.Struct, frozen=True, kw_only=True):

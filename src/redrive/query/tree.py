@@ -116,6 +116,21 @@ def of_group(fingerprint: str) -> Both:
     return Both((OPEN, Compare("group", "=", fingerprint)))
 
 
+def looks_inside(tree: Tree) -> bool:
+    """Whether more than the row of a letter has to be read to know if it is meant, such as its job's payload."""
+    match tree:
+        case Both(terms) | Either(terms):
+            return any(map(looks_inside, terms))
+        case Not(term):
+            return looks_inside(term)
+        case Compare(field) | Among(field) | Missing(field):
+            return field in ("note", "traceback", "workflow")
+        case Said():
+            return False
+        case _:
+            return True
+
+
 def demands(tree: Tree, term: Tree) -> bool:
     """Whether every letter that is meant fulfils this term, as can be seen at once."""
     return tree == term or (isinstance(tree, Both) and any(demands(each, term) for each in tree.terms))

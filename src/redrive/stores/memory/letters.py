@@ -144,10 +144,13 @@ class MemoryLetters(MemoryEdits, MemoryDisposals, MemoryMarks):
 
     async def find(self, query: Tree, after: Mark | None = None, limit: int = 50) -> Page:
         """A page of the letters that a filter means, the last failure first."""
-        found = [letter for letter in self._meant(query) if after is None or _mark(letter) < after]
+        meant = self._meant(query)
+        found = [letter for letter in meant if after is None or _mark(letter) < after]
         page = sorted(found, key=_mark, reverse=True)[:limit]
         light = [msgspec.structs.replace(each, **_HEAVY) for each in page]
-        return Page(light, _mark(page[-1]) if len(page) == limit else None)
+        if len(page) == limit:
+            return Page(light, _mark(page[-1]))
+        return Page(light, passed=len(self._rows.letters) - len(meant))
 
     async def whole(self, ids: Sequence[str]) -> list[Letter]:
         """These letters as `get` answers them, in order; those that are gone are left out."""

@@ -85,8 +85,8 @@ def _judged_page(snapshot: Snapshot, query: Tree, condition: Condition, mark: Ma
         if fits(_subject(row)):
             found.append(_light(row))
             if len(found) == limit:
-                return Page(found, mark)
-    return Page(found, mark if seen == JUDGED else None)
+                return Page(found, mark, seen - limit)
+    return Page(found, mark if seen == JUDGED else None, seen - len(found))
 
 
 def count(snapshot: Snapshot, query: Tree) -> int:

@@ -13,6 +13,7 @@ from redrive.query.parsing import parse
 from redrive.query.tree import Tree
 from redrive.query.words import BadFilter
 from redrive.store import Buried, Done, Outline, Retried, Store, Totals
+from redrive.survey import surveyed
 from redrive.testing.contract.base import Rules
 from redrive.testing.factories import a_failure, buried, claimed, leased, settled
 from redrive.testing.filters import valid
@@ -75,6 +76,17 @@ class FindingRules(Rules):
         await settled(store, Buried(job=job, failure=a_failure(traceback=None, reason="lost", attempt=2)))
         assert await _all(store, "traceback ~ first") == []
         assert [letter.id for letter in await _all(store, "traceback is null")] == [job.id]
+
+    async def test_a_survey_says_the_same_by_whatever_way(self, store: Store, clock: ManualClock) -> None:
+        """How many letters, of which groups, from when to when; and how many were looked at where it had to look."""
+        await self._some(store, clock, 12)
+        for text in ("queue = email", "payload.tier = gold", "workflow = batch-1", "payload.tier = tin"):
+            query, looked = parse(text, 0), list[int]()
+            found = await surveyed(store, query, looked.append)
+            outline = await store.letters.outline(query)
+            assert (found.letters, found.oldest, found.newest) == (outline.n, outline.oldest, outline.newest), text
+            assert found.groups == await store.letters.groups(query), text
+            assert looked[-1:] == ([] if text.startswith("queue") else [12]), text
 
     async def test_long_filters(self, store: Store, clock: ManualClock) -> None:
         """As long as a filter may be: a list with a thousand values, and 200 terms."""
