@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.drain import drain, dying
 from benchmarks.enqueue import enqueue
 from benchmarks.figures import Figure, Results, circumstances
+from benchmarks.letters import letters, redrive
 from benchmarks.plan import Plan
 from benchmarks.resting import idle, latency, memory
 
@@ -22,13 +23,16 @@ CASES: dict[str, Case] = {
     "latency": latency,
     "idle": idle,
     "memory": memory,
+    "letters": letters,
+    "redrive": redrive,
 }
 
 
 def main(arguments: Sequence[str]) -> None:
     """Measure the cases that were asked for; a missed goal is told, and is no failure of the command."""
     asked = parser().parse_args(arguments)
-    plan = Plan(asked.jobs, asked.runs, asked.processes, asked.concurrency, asked.waiting, asked.seconds)
+    waiting = asked.waiting, asked.letters
+    plan = Plan(asked.jobs, asked.runs, asked.processes, asked.concurrency, *waiting, asked.seconds)
     logging.getLogger("redrive").setLevel(logging.ERROR)
     print(", ".join(f"{name} {value}" for name, value in circumstances().items()), end="\n\n", flush=True)
     results = Results()
@@ -54,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--processes", type=numbers, default=plan.processes, metavar="1,2", help="worker processes")
     found.add_argument("--concurrency", type=numbers, default=plan.concurrency, metavar="20,100", help="slots of each")
     found.add_argument("--waiting", type=int, default=plan.waiting, help="jobs that wait, for memory (%(default)s)")
+    found.add_argument("--letters", type=int, default=plan.letters, help="dead letters (%(default)s)")
     found.add_argument("--seconds", type=float, default=plan.seconds, help="of latency and idle (%(default)s)")
     found.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured there too")
     return found

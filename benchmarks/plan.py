@@ -12,4 +12,5 @@ class Plan:
     processes: tuple[int, ...] = (1, 2)
     concurrency: tuple[int, ...] = (20, 100)
     waiting: int = 100_000
+    letters: int = 100_000
     seconds: float = 5.0
