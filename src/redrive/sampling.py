@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import log
+from typing import Any
 
 from redrive.clock import Random
 
@@ -31,6 +32,9 @@ class Sampler:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._courses: dict[str, _Course] = {}
+        self.unwritten: dict[tuple[str, int], tuple[Any, ...]] = {}
+        """What a store will write of those that are kept, by task and place; written together, they cost nothing."""
+        self.written_at = 0
 
     def passes(self, task: str) -> bool:
         """Count one success; True when it is one of those that are not kept."""

@@ -195,3 +195,13 @@ def test_a_page_of_open_letters_is_read_from_an_index_of_them(db: apsw.Connectio
 def test_other_states_do_not_look_there(db: apsw.Connection) -> None:
     """The control: an index of open letters cannot answer for the others."""
     assert "letter_open" not in of_page(db, "state = closed and queue = email")[0]
+
+
+@pytest.mark.anyio
+async def test_a_plan_does_not_look_at_values(store: SqliteStore) -> None:
+    """Otherwise SQLite plans each statement with a LIMIT anew whenever it is given another one."""
+
+    def looks(snapshot: Snapshot) -> bool:
+        return snapshot.db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1) == 0
+
+    assert [await store.write(looks), await store.read(looks)] == [False, False]

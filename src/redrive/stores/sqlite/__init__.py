@@ -63,6 +63,7 @@ class SqliteStore:
         self._boot = boot or boot_id()
         self._opening = threading.Lock()
         self._machine: _Machine | None = None
+        self.sampler = Sampler(random.Random())
         self.jobs = SqliteJobs(self)
         self.letters = SqliteLetters(self)
         self.redrives = SqliteRedrives(self)
@@ -112,8 +113,8 @@ class SqliteStore:
 
     def _started(self) -> "_Machine":
         lock, bell = WriteLock(Path(self.home)), Bell(Path(self.home))
-        sampler = Sampler(random.Random())
-        begin = partial(Transaction, clock=self._clock, boot=self._boot, settings=self._settings, sampler=sampler)
+        self.sampler = Sampler(random.Random())
+        begin = partial(Transaction, clock=self._clock, boot=self._boot, settings=self._settings, sampler=self.sampler)
         look = partial(Snapshot, clock=self._clock, boot=self._boot, settings=self._settings)
         try:
             writer = Writer(self.path, lock, partial(self._connected, lock), begin, bell.ring)

@@ -85,6 +85,7 @@ def _connected(path: Path, settings: Settings, pragmas: tuple[str, ...], flags: 
     db = apsw.Connection(str(path), flags=flags, statementcachesize=_CACHED)
     try:
         db.set_busy_timeout(round(settings.busy_timeout * 1_000))
+        db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else each new value of a LIMIT has its statement planned anew
         for pragma in pragmas:
             db.execute(pragma).fetchall()
     except BaseException:

@@ -99,6 +99,8 @@ class SqliteJobs:
 
     async def successes(self, task: str) -> list[Success]:
         """A few successes of a task, chosen by chance among the last ones."""
+        if self._store.sampler.unwritten:
+            await self._store.write(sampling.write)
         return await self._store.read(lambda snapshot: sampling.successes(snapshot, task))
 
     async def find(self, query: JobQuery) -> list[Listed]:

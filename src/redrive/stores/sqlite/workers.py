@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from redrive.store import Worker
+from redrive.stores.sqlite import sampling
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
 from redrive.stores.sqlite.values import Row, listed, names_in
 from redrive.stores.sqlite.wakeups import forget
@@ -52,11 +53,13 @@ class SqliteWorkers:
 
 
 def _leave(tx: Transaction, worker: str) -> None:
+    sampling.write(tx)  # while it is known where they ran
     tx.run("leave", worker)
     tx.run("free_duties", worker)
 
 
 def _beat(tx: Transaction, worker: Worker, lease: int) -> Literal["drain"] | None:
+    sampling.write(tx)
     w = worker
     row = tx.first(
         "beat", w.id, w.host, w.boot, w.pid, w.started_at, tx.now, tx.steady + lease, tx.boot, _signed(w.lock_device),
