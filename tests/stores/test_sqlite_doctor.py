@@ -117,7 +117,7 @@ def _damage(path: Path) -> None:
     db = apsw.Connection(str(path))
     db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
     db.execute("PRAGMA writable_schema = ON")
-    db.execute("DELETE FROM sqlite_schema WHERE name = 'job_listed_ready'").fetchall()
+    db.execute("DELETE FROM sqlite_schema WHERE name = 'job_listed_dead'").fetchall()
     db.close()
 
 

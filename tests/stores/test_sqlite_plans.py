@@ -25,6 +25,7 @@ ALLOWED = {
     "leases": "every lease there is, and those are as many as there are slots",
     "stuck_leases": "the same, for the doctor",
     "find_leased": "the same, for a page",
+    "find_rare_ready": "it is asked where few jobs are ready",
     "count_letters": "what it walks through is what the condition of a filter leaves",
     "judge_all_letters": "a filter that only the predicate can judge means all letters until each was looked at",
     "count_by_group": "the same",
@@ -166,6 +167,25 @@ async def test_a_page_of_a_rare_state_does_not_walk_through_the_common_ones(stor
 
     ids, taken = await store.read(find)
     assert ids == [dying.id]
+    assert taken < 1_000
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("ready", "dead"), [(2_000, 3), (3, 2_000)])
+async def test_a_page_of_ready_jobs_does_not_walk_through_the_others(store: SqliteStore, ready: int, dead: int) -> None:
+    """Whether nearly all are ready or nearly none."""
+    waiting = await added_many(store, ready, queue="late")
+    await added_many(store, dead, queue="early")
+    dying = await claimed(store, dead, queues={"early": dead})
+    await store.jobs.settle([Buried(job=job, failure=a_failure()) for job in dying])
+
+    def find(snapshot: Snapshot) -> tuple[list[str], int]:
+        counted = Steps(snapshot)
+        page = reading.find(snapshot, JobQuery(states=(State.READY,), limit=3))
+        return [each.id for each in page], counted.taken()
+
+    ids, taken = await store.read(find)
+    assert ids == [job.id for job in waiting[:-4:-1]]
     assert taken < 1_000
 
 

@@ -11,6 +11,7 @@ from redrive.stores.sqlite.transaction import Snapshot
 from redrive.stores.sqlite.values import Row, failure_of, ids_of, job_of, packed, spelled, unpacked_or_none
 
 LAST_ID = b"\xff" * 16
+RARE = 20
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -71,8 +72,16 @@ def find(snapshot: Snapshot, query: JobQuery) -> list[Listed]:
     before = packed(query.before) if query.before else LAST_ID
     asked = (before, query.queue, query.task, query.limit)
     states = dict.fromkeys(query.states or State)
-    rows = [row for state in states for row in snapshot.all(f"find_{state}", *asked)]
+    rows = [row for state in states for row in snapshot.all(_finding(snapshot, state), *asked)]
     return [_line(row) for row in nlargest(query.limit, rows, key=itemgetter(0))]
+
+
+def _finding(snapshot: Snapshot, state: State) -> str:
+    """The statement that finds a page; where few of many jobs are ready, those are gone through instead of all."""
+    if state is not State.READY:
+        return f"find_{state}"
+    [(ready, jobs)] = snapshot.all("share_of_ready")
+    return "find_rare_ready" if ready < jobs // RARE else "find_ready"
 
 
 def _line(row: Row) -> Listed:

@@ -1,6 +1,9 @@
 -- compatible_from: 2
 -- What it takes to trust a redrive: letters that need a person, a ledger that adds up, operations that are resumed.
 
+-- Every job enters and leaves it; those that are ready are found among all by their ids, or by their places in line.
+DROP INDEX job_listed_ready;
+
 -- What people look for is open: indexes of nothing else are left alone by what ends, and are half as long.
 DROP INDEX letter_open;
 DROP INDEX letter_of_state;

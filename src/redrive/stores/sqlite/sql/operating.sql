@@ -58,10 +58,21 @@ WHERE state = 'scheduled' AND id < ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS 
 ORDER BY id DESC LIMIT ?4
 
 -- name: find_ready
--- A page of jobs that wait for their turn, newest first.
+-- A page of jobs that wait for their turn, newest first, where many do: among all jobs.
 SELECT id, task, queue, state, priority, attempts, epoch, coalesce(ended_at, due_at), last_error FROM job
-WHERE state = 'ready' AND id < ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
+WHERE +state = 'ready' AND id < ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
 ORDER BY id DESC LIMIT ?4
+
+-- name: find_rare_ready
+-- The same where few are ready among many others: from their lines.
+SELECT id, task, queue, state, priority, attempts, epoch, coalesce(ended_at, due_at), last_error
+FROM job INDEXED BY job_ready
+WHERE state = 'ready' AND +id < ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
+ORDER BY +id DESC LIMIT ?4
+
+-- name: share_of_ready
+-- How many jobs are ready, and how many there are.
+SELECT coalesce(sum(n) FILTER (WHERE state = 'ready'), 0), coalesce(sum(n), 0) FROM depth
 
 -- name: find_leased
 -- A page of jobs that run, newest first; they are few, and `+` has them looked for among the leased alone.
