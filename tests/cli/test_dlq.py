@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from redrive.cli import dlq
 from redrive.clock import SECOND
 from redrive.errors import StoreUnavailable
 from redrive.letter import Failure, Letter
@@ -178,6 +179,26 @@ def test_the_story_goes_on_when_it_is_brought_back(shop: Shop) -> None:
     shop.do(three_dead(shop), shop.store.letters.revive([IDS[0]], "alice", "the relay is back"))
     story = shop.cli("dlq", "show", "a0").out
     assert "2026-01-01 00:05:00  brought back by alice: the relay is back\n" in story
+
+
+def test_a_long_story_says_what_it_leaves_out(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last entries are told; the sentence names the command that has all of them."""
+    monkeypatch.setattr(dlq, "ENTRIES", 1)
+
+    async def twice() -> None:
+        await three_dead(shop)
+        await shop.store.letters.discard([IDS[0]], "alice", "no use")
+        await shop.store.letters.restore([IDS[0]], "alice", "of use")
+
+    shop.do(twice())
+    answer = shop.cli("dlq", "show", "a0")
+    assert "restored by alice" in answer.out
+    assert "no use" not in answer.out
+    [sentence] = answer.err.splitlines()
+    command = sentence.split("`")[1].split()
+    everything = shop.cli(*command[1:], "--json").json
+    assert sentence.startswith(f"redrive: {len(everything) - 1} earlier entries left out")
+    assert "no use" in [entry["text"] for entry in everything]
 
 
 def test_a_closed_letter_is_still_found_when_its_job_is_forgotten(shop: Shop) -> None:

@@ -6,6 +6,7 @@ import click
 
 from redrive.cli import analyzing, disposing, editing, exporting, importing, marking, retrying, stats
 from redrive.cli.cause import SHORT, show_group, show_groups
+from redrive.cli.events import last_of
 from redrive.cli.lazy import Group
 from redrive.cli.options import Verb, at_least, filter_option, json_option, pass_session
 from redrive.cli.output import Column, counted, emit, say, table
@@ -29,6 +30,9 @@ _LIST = (
     Column("GROUP"),
     Column("ERROR", shrink=True),
 )
+
+ENTRIES = 1_000
+"""So many entries of the journal are told of one letter."""
 
 limit_option = click.option(
     "--limit", metavar="N", type=at_least(1), default=50, show_default=True, help="At most so many."
@@ -158,7 +162,7 @@ async def _show_group(session: Session, typed: str, as_json: bool) -> None:
 async def _show(session: Session, id: str, repro: bool, as_json: bool) -> None:
     async with session.opened() as store:
         letter = await find_letter(store, id)
-        entries = await store.journal.events(limit=1_000, job=letter.id)
+        entries, earlier = await last_of(store, letter.id, ENTRIES)
         if as_json:
             emit(of_letter(letter))
         elif repro:
@@ -167,6 +171,9 @@ async def _show(session: Session, id: str, repro: bool, as_json: bool) -> None:
             click.echo(snippet(letter, session.named_app), nl=False)
         else:
             show_story(letter, entries, session.clock.now())
+            if earlier:
+                all_of_them = f"redrive events --job {letter.id[-8:]} --limit {earlier + len(entries)}"
+                say(f"{counted(earlier, 'earlier entry', 'earlier entries')} left out; `{all_of_them}` has them")
 
 
 command.add_command(retrying.command)

@@ -36,7 +36,7 @@ async def _events(session: Session, id: str | None, limit: int, follow: bool, as
     async with session.opened() as store:
         job = await find_job(store, id) if id else None
         after = await _newest(store)
-        entries = await _last(store, job, limit)
+        entries = (await last_of(store, job, limit))[0] if job else await _latest(store, limit)
         for entry in entries:
             _print(entry, as_json)
         if follow:
@@ -49,16 +49,18 @@ async def _newest(store: Store) -> int:
     return max((entry.seq for entry in await store.journal.latest(1)), default=0)
 
 
-async def _last(store: Store, job: str | None, limit: int) -> list[Entry]:
-    """The last entries, oldest first, without holding more than those."""
-    if job is None:
-        return await store.journal.latest(limit) if limit else []
+async def _latest(store: Store, limit: int) -> list[Entry]:
+    return await store.journal.latest(limit) if limit else []
+
+
+async def last_of(store: Store, job: str, limit: int) -> tuple[list[Entry], int]:
+    """The last entries of a job, oldest first, and how many there are before them; no more are held than those."""
     kept: deque[Entry] = deque(maxlen=limit)
-    after = 0
+    after = seen = 0
     while page := await store.journal.events(after, PAGE, job):
         kept.extend(page)
-        after = page[-1].seq
-    return list(kept)
+        after, seen = page[-1].seq, seen + len(page)
+    return list(kept), seen - len(kept)
 
 
 async def _follow(store: Store, after: int, job: str | None, as_json: bool) -> None:
