@@ -54,7 +54,7 @@ REDRIVE_OPTIONS = {
     "reason": "why, for the history",
     "actor": "who, for the history; `app@HOST` unless it is said",
     "all": "every open letter, when no filter is given",
-    "limit": "so many letters at the most, those that failed last",
+    "limit": "so many letters at the most: those that failed last, or first where `order` is `oldest`",
     "ramp": "the stages, such as `[1, 5, 25]`; `False`: everything at once. Above 20 letters they are 1, 5, 25, 125",
     "stop_at": "a group that fails as before in more than this share stops, such as `0.2` or `20%`; `False`: never",
     "stage_timeout": "pause when a stage has no verdict for so long; 10 minutes",
@@ -63,7 +63,17 @@ REDRIVE_OPTIONS = {
     "judge": "`first`: an attempt that fails as before counts at once; `final`: only the last one does",
     "keep_attempts": "attempts that were spent stay spent; at least one is left",
     "max_attempts": "another limit of attempts than the job's own",
+    "strategy": "another retry policy for this epoch: `exponential`, `linear`, `fixed`, `immediate`, `delays`, the "
+    "name of a `[retry.NAME]`, a `Retry` or a backoff such as `fixed(30)`",
+    "base": 'the first delay of the strategy, of `fixed` each one, of `delays` all: `"5,30,120"`; without a strategy '
+    "it means exponential",
+    "max_delay": "the longest delay of `exponential` and `linear`",
+    "timeout": "how long each attempt may take, instead of as the task says",
     "queue": "where its jobs go instead of to their own queue",
+    "priority": "another priority than the jobs have: low, normal, high or 0 to 9",
+    "order": "`spread`: groups take turns, of all hosts and ages; `oldest`: as they failed",
+    "set": 'values at places of each payload: `["payload.limit=5"]`; the original is kept',
+    "patch": "a JSON Patch (RFC 6902) of each payload, instead of `set`",
     "wait": "`False`: leave it to the workers",
 }
 

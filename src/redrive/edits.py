@@ -107,3 +107,24 @@ def difference(before: Any, after: Any) -> list[str]:
 def pretty(payload: Any) -> str:
     """JSON as people edit it."""
     return msgspec.json.format(msgspec.json.encode(payload), indent=2).decode() + "\n"
+
+
+def check_settings(settings: Sequence[str]) -> tuple[str, ...]:
+    """The settings, once each is known to name a place; what a payload makes of them is seen with the payload."""
+    for setting in settings:
+        _read(setting)
+    return tuple(settings)
+
+
+def check_patch(patch: Any) -> list[Any]:
+    """A JSON Patch whose steps can be read; what a payload makes of them is seen with the payload."""
+    from jsonpath import JSONPatch  # lazily, as above
+    from jsonpath.exceptions import JSONPatchError, JSONPointerError
+
+    if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
+        raise UsageError('a JSON Patch is a list of objects: [{"op": "replace", "path": "/to", "value": "a@b.c"}]')
+    try:
+        JSONPatch(patch, unicode_escape=False)
+    except (JSONPatchError, JSONPointerError, TypeError, ValueError, LookupError, RecursionError) as error:
+        raise UsageError(f"the patch is no JSON Patch: {error or type(error).__name__}") from None
+    return patch

@@ -23,6 +23,7 @@ from redrive.duties.sampler import Sampler
 from redrive.errors import StoreError
 from redrive.failpoints import reached
 from redrive.presence import WRITE_LOCK, Presence, cleanup, gone, sweep
+from redrive.reshaping import Reshaper
 from redrive.store import Lease, Store, Worker
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Keeper:
         self._settings = bench.app.config.worker
         self._reaper = Reaper(bench, store, worker.announce)
         duties: list[Duty] = [self._reaper, Pruner(store), Sampler(store, self._clock), Merger(store)]
-        duties.append(Redriver(store, self._clock))
+        duties.append(Redriver(store, self._clock, Reshaper(bench.app)))
         self._duties = Duties(store, self._clock, row.id, duties, self._settings.lease)
         self._beaten_at = NEVER
         self._shown: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     crash_delay: int | None = None
     backoff: Backoff | None = None  # only when it was asked for beside the task's policy
     jitter: Jitter | None = None
+    before: "Limits | None" = None  # its own, while those of a redrive stand in their place
 
 
 def encode_limits(limits: Limits) -> bytes:
@@ -44,10 +45,25 @@ def limits_of(policy: bytes | None) -> Limits:
 def _known_limits(policy: bytes) -> Limits:
     try:
         told = msgspec.json.decode(policy, type=dict[str, Any])
-        numbers = {key: value for key, value in told.items() if key not in ("backoff", "jitter")}
+        numbers = {key: value for key, value in told.items() if key not in ("backoff", "jitter", "before")}
         return msgspec.convert(numbers, type=Limits)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Limits()
+
+
+KEPT = b'"before"'
+"""Stands in limits that a redrive has put in the place of a job's own."""
+
+
+@lru_cache(maxsize=4096)
+def carried(policy: bytes | None, instead: Limits | None) -> bytes | None:
+    """What a job carries into a new epoch: its own limits, with what is said instead, which holds for that epoch."""
+    limits = limits_of(policy)
+    own = limits.before or limits
+    if instead is None:
+        return policy if limits.before is None else encode_limits(own)
+    said = {name: value for name in Limits.__struct_fields__ if (value := getattr(instead, name)) is not None}
+    return encode_limits(msgspec.structs.replace(own, **said, before=own))
 
 
 def attempts_of(job: Job) -> int:

@@ -178,6 +178,15 @@ def turn_of(redrive: bytes, letter: bytes) -> int:
     return share << 56 | int.from_bytes(letter[:7])
 
 
+FIRST_TURN = -(2**62)
+"""Turns below zero are those of a redrive that begins with the oldest letter."""
+
+
+def turn_by_age(failed_at: int) -> int:
+    """The place of a letter among all of a redrive: by when it failed last."""
+    return FIRST_TURN + failed_at
+
+
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 Ending = Literal["succeeded", "retried", "buried", "discarded"]

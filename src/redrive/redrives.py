@@ -7,15 +7,21 @@ drive the same one at once.
 import asyncio
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from redrive.backoff import Backoff
 from redrive.clock import SECOND, Clock, Duration, micros
+from redrive.edits import check_patch, check_settings
 from redrive.errors import NotFound, UsageError
-from redrive.job import name_of
+from redrive.job import name_of, priority_of
+from redrive.limits import Limits
+from redrive.overrides import overrides
 from redrive.ramp import FIRST_STAGES, Cause, Pace, Step, next_step
-from redrive.store import Pattern, Plan, Redrive, Stage, Store, Tally
+from redrive.reshaping import Reshape, Reshaper
+from redrive.retry import Retry
+from redrive.store import Given, Pattern, Plan, Redrive, Stage, Store, Tally
 
 if TYPE_CHECKING:
     from redrive.app import Redrive as App
@@ -23,10 +29,15 @@ if TYPE_CHECKING:
 CHUNK = 2_000
 """So many letters are frozen or released in one transaction."""
 
+RESHAPED = 500
+"""The same where each is given another payload."""
+
 CAREFUL_ABOVE = 20
 """With more letters than this a redrive goes in stages and stops by itself, unless it was asked otherwise."""
 
 STOP_AT = 0.2
+NO_POLICIES: Mapping[str, Mapping[str, Any]] = {}
+PLAIN = Reshaper()
 LOOK = 100_000
 """Microseconds between two looks at what is under way."""
 
@@ -52,18 +63,28 @@ class Options(TypedDict, total=False):
     judge: Literal["first", "final"]
     keep_attempts: bool
     max_attempts: int | None
+    strategy: str | Backoff | Retry | None  # exponential, linear, fixed, immediate, delays, or the name of a policy
+    base: Duration | None  # its first delay; of delays all of them: "5,30,120"
+    max_delay: Duration | None
+    timeout: Duration | None
     queue: str | None
+    priority: int | str | None
+    order: Literal["spread", "oldest"]
+    set: Sequence[str] | str  # values at places of each payload: "payload.limit=5"
+    patch: Sequence[Any] | None  # a JSON Patch of each payload
     wait: bool  # False: leave it to the workers
 
 
-def plan_from(filter: str, options: Options) -> Plan:
-    """The plan that was asked for, or one sentence about what is wrong with it."""
+def plan_from(filter: str, options: Options, policies: Mapping[str, Mapping[str, Any]] = NO_POLICIES) -> Plan:
+    """The plan that was asked for, or one sentence about what is wrong with it; `policies` are those with a name."""
     if not filter.strip() and not options.get("all"):
         raise UsageError("without a filter every open letter would be redriven; give one, or say all=True (--all)")
-    judge = options.get("judge", "first")
+    judge, order = options.get("judge", "first"), options.get("order", "spread")
     if judge not in ("first", "final"):
         raise UsageError(f"judge={judge!r} is unknown; there are first and final")
-    queue = options.get("queue")
+    if order not in ("spread", "oldest"):
+        raise UsageError(f"order={order!r} is unknown; there are spread and oldest")
+    queue, priority, patch = options.get("queue"), options.get("priority"), options.get("patch")
     return Plan(
         filter=filter,
         limit=_least("limit", options.get("limit")),
@@ -76,7 +97,25 @@ def plan_from(filter: str, options: Options) -> Plan:
         keep_attempts=options.get("keep_attempts", False),
         max_attempts=_least("max_attempts", options.get("max_attempts")),
         queue=None if queue is None else _queue(queue),
+        limits=_limits(options, policies),
+        priority=None if priority is None else priority_of(priority),
+        order=order,
+        settings=_settings(options),
+        patch=None if patch is None else check_patch(list(patch) if isinstance(patch, tuple) else patch),
     )
+
+
+def _limits(options: Options, policies: Mapping[str, Mapping[str, Any]]) -> Limits | None:
+    how = (options.get("strategy"), options.get("base"), options.get("max_delay"), options.get("timeout"))
+    return overrides(*how, policies)
+
+
+def _settings(options: Options) -> tuple[str, ...]:
+    given = options.get("set") or ()
+    settings = (given,) if isinstance(given, str) else given
+    if settings and options.get("patch") is not None:
+        raise UsageError("set and patch exclude each other; give one of them")
+    return check_settings(settings)
 
 
 def _queue(name: str) -> str:
@@ -149,14 +188,14 @@ def pace_of(plan: Plan, total: int) -> Pace:
 # driving --------------------------------------------------------------------------------------------------------------
 
 
-async def drive(store: Store, clock: Clock, id: str) -> int | None:
+async def drive(store: Store, clock: Clock, id: str, reshape: Reshape = PLAIN) -> int | None:
     """One step of a redrive; answers how many microseconds to rest, None when there is nothing more to do for it."""
     redrive = await store.redrives.get(id)
     if redrive is None:
         raise NotFound(f"there is no redrive {id} in {store.url}")
     if redrive.state == "freezing":
         return await _freeze(store, redrive)
-    return await _go(store, clock, redrive) if redrive.state == "running" else None
+    return await _go(store, clock, redrive, reshape) if redrive.state == "running" else None
 
 
 async def _freeze(store: Store, redrive: Redrive) -> int | None:
@@ -169,7 +208,7 @@ async def _freeze(store: Store, redrive: Redrive) -> int | None:
     return 0
 
 
-async def _go(store: Store, clock: Clock, redrive: Redrive) -> int | None:
+async def _go(store: Store, clock: Clock, redrive: Redrive, reshape: Reshape) -> int | None:
     tallies = await store.redrives.tally(redrive.id)
     pace = pace_of(redrive.plan, redrive.total)
     stopped = frozenset(tally.cause for tally in tallies if tally.stopped is not None)
@@ -178,9 +217,9 @@ async def _go(store: Store, clock: Clock, redrive: Redrive) -> int | None:
     if step.stopped > stopped:
         await store.redrives.stop(redrive.id, sorted(step.stopped - stopped), ITSELF)
     if redrive.stage_left:
-        return await _release(store, redrive, Step(step.action, redrive.stage, redrive.stage_left))
+        return await _release(store, redrive, Step(step.action, redrive.stage, redrive.stage_left), reshape)
     if step.action == "release":
-        return await _release(store, redrive, step)
+        return await _release(store, redrive, step, reshape)
     if step.action == "pause":
         return await _pause_it(store, redrive)
     if step.action == "wait" or any(tally.running for tally in tallies):
@@ -188,8 +227,13 @@ async def _go(store: Store, clock: Clock, redrive: Redrive) -> int | None:
     return None if await store.redrives.change(redrive.id, redrive.version, "finished", ITSELF) else 0
 
 
-async def _release(store: Store, redrive: Redrive, step: Step) -> int | None:
-    chunk = await store.redrives.release(redrive.id, step.stage, step.count, CHUNK)
+async def _release(store: Store, redrive: Redrive, step: Step, reshape: Reshape) -> int | None:
+    given: list[Given] = []
+    if redrive.plan.reshapes:
+        due = await store.redrives.due(redrive.id, step.stage, step.count, RESHAPED)
+        given = [reshape(redrive.plan, each) for each in due]
+    limit = RESHAPED if redrive.plan.reshapes else CHUNK
+    chunk = await store.redrives.release(redrive.id, step.stage, step.count, limit, given)
     if chunk.released or chunk.skipped:
         return 0
     stuck = step.action == "pause" and redrive.plan.rate is None
@@ -208,10 +252,9 @@ def _cause(tally: Tally) -> Cause:
     return Cause(tally.released, tally.passed, tally.relapsed, tally.strayed, tally.dropped, tally.left)
 
 
-async def driven(store: Store, clock: Clock, id: str, look: Callable[[], Any] = lambda: None) -> None:
-    """Drive a redrive until it has ended or is paused, beside whoever else does; `look` is called between the steps."""
-    while (rest := await drive(store, clock, id)) is not None:
-        look()
+async def driven(store: Store, clock: Clock, id: str, reshape: Reshape = PLAIN) -> None:
+    """Drive a redrive until it has ended or is paused, beside whoever else does."""
+    while (rest := await drive(store, clock, id, reshape)) is not None:  # noqa: ASYNC110 - others change it
         await asyncio.sleep(rest / SECOND)
 
 
@@ -259,6 +302,11 @@ class Run:
         return sum(cause.skipped + cause.discarded for cause in self.causes)
 
     @property
+    def ended(self) -> int:
+        """How many are over, whichever way."""
+        return self.successful + self.failed + self.skipped
+
+    @property
     def running(self) -> int:
         """How many are released and have not ended."""
         return sum(cause.running for cause in self.causes)
@@ -301,10 +349,10 @@ async def report(store: Store, clock: Clock, id: str) -> Run:
 
 async def run(app: "App", filter: str, options: Options) -> Run:
     """Open a redrive from code, and drive it to its end unless the workers are to."""
-    plan = plan_from(filter, options)
+    plan = plan_from(filter, options, app.config.retry.named)
     store = await app.opened()
     actor = options.get("actor") or f"app@{socket.gethostname()}"
     redrive = await store.redrives.open(plan, actor, options.get("reason", ""))
     if options.get("wait", True):
-        await driven(store, app.clock, redrive.id)
+        await driven(store, app.clock, redrive.id, Reshaper(app))
     return await report(store, app.clock, redrive.id)

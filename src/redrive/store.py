@@ -8,13 +8,14 @@ one that comes too late changes nothing and is reported.
 # size: the whole contract, with the values that it speaks of, in one piece
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from redrive.disposal import NEVER
 from redrive.job import Job, State
 from redrive.letter import Failure, Group, GroupState, Letter
+from redrive.limits import Limits
 from redrive.query.tree import Tree
 
 # --- adding ---------------------------------------------------------------------------------------------------------
@@ -483,7 +484,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a redrive is to do, as it was asked for."""
 
     filter: str = ""  # of open letters, relative times count from its opening
-    limit: int | None = None  # so many letters at the most, those that failed last
+    limit: int | None = None  # so many letters at the most: those that failed last, or first when `oldest` goes first
     stages: tuple[int, ...] | None = None  # empty: everything at once; None: careful when there are many
     stop_at: float | Literal["never"] | None = None
     stage_timeout: int = 600_000_000  # microseconds
@@ -493,6 +494,23 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keep_attempts: bool = False
     max_attempts: int | None = None
     queue: str | None = None  # where its jobs go instead of their own
+    limits: Limits | None = None  # what its jobs carry in this epoch instead of their own
+    priority: int | None = None
+    order: Literal["spread", "oldest"] = "spread"
+    settings: tuple[str, ...] = ()  # values set at places of each payload: `payload.limit=5`
+    patch: list[Any] | None = None  # a JSON Patch of each payload
+
+    @property
+    def reshapes(self) -> bool:
+        """Whether its letters are given other payloads on the way."""
+        return bool(self.settings) or self.patch is not None
+
+    @property
+    def instead(self) -> Limits | None:
+        """What its jobs carry instead of their own; None when they keep theirs."""
+        if self.max_attempts is None:
+            return self.limits
+        return msgspec.structs.replace(self.limits or Limits(), max_attempts=self.max_attempts)
 
 
 class Redrive(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -587,6 +605,31 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     left: int = 0  # to be released in this stage
 
 
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """A letter that may be released next, as it is in this version, with what its job was given."""
+
+    id: str
+    version: int
+    task: str
+    payload: bytes
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What a letter in this version is released with: another payload, its own (None), or `why` it cannot be."""
+
+    id: str
+    version: int
+    payload: bytes | None = None
+    why: str = ""
+
+
+class Weighed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a redrive of letters would meet: why it would skip some, and if asked what was given to the others."""
+
+    skipped: dict[str, str]
+    due: list[Due]
+
+
 class Redrives(Protocol):
     """Redrives: open, freeze, release in stages, watch."""
 
@@ -598,12 +641,22 @@ class Redrives(Protocol):
         """Take in up to `limit` more of its letters; whether it is frozen, and may release."""
         ...
 
-    async def release(self, id: str, stage: int, size: int, limit: int) -> Chunk:
+    async def due(self, id: str, stage: int, size: int, limit: int) -> list[Due]:
+        """What `release` with the same words would bring back, as far as the payloads are few megabytes together."""
+        ...
+
+    async def release(self, id: str, stage: int, size: int, limit: int, given: Sequence[Given] = ()) -> Chunk:
         """Give up to `limit` letters a new epoch: of a stage that runs, or of the next one, which has `size` of them.
 
         Does nothing when the redrive does not run, or is in another stage than the caller believes. The causes take
-        turns; a letter that is not open any more, or is another death, is skipped.
+        turns, or the oldest letter comes first; one that is not open any more, or is another death, is skipped. Where
+        payloads are to be others, only letters are released whose payload is given for the version that they have; the
+        old one is kept as it is by an edit.
         """
+        ...
+
+    async def weigh(self, ids: Sequence[str], *, payloads: bool = False) -> Weighed:
+        """What a redrive would do now with these open letters, without doing it."""
         ...
 
     async def stop(self, id: str, causes: Sequence[str], actor: str) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
 
 from tests.crash.program import Program
 from tests.crash.scene import Scene
@@ -27,9 +28,10 @@ PATIENCE = 60.0 + LETTERS / 200
 class Drivers:
     """Processes that drive the same redrive, die again and again, and are started again."""
 
-    def __init__(self, scene: Scene, chance: random.Random) -> None:
+    def __init__(self, scene: Scene, chance: random.Random, *words: str) -> None:
         self._scene = scene
         self._chance = chance
+        self._words = words
         self._running = [self._start() for _ in range(DRIVERS)]
 
     def die_until_over(self) -> None:
@@ -44,8 +46,7 @@ class Drivers:
             program.finished(PATIENCE)
 
     def _start(self) -> Program:
-        paces = "--rate", str(RATE), "--chunk", str(CHUNK), "--patience", str(PATIENCE)
-        return self._scene.start("driver", "--open", *paces)
+        return self._scene.start("driver", *self._words, "--patience", str(PATIENCE))
 
 
 def under_way(store: Path) -> int:
@@ -67,22 +68,26 @@ def asked(store: Path, statement: str) -> list[Any]:
         db.close()
 
 
-def test_a_redrive_survives_whoever_drives_it(scene: Scene) -> None:
-    """Several drive it at once, beside a worker that does too; each of its letters is brought back exactly once."""
+@pytest.mark.parametrize("changes", [(), ("--set", "payload.n=1")], ids=["as it is", "changed"])
+def test_a_redrive_survives_whoever_drives_it(scene: Scene, changes: tuple[str, ...]) -> None:
+    """Several drive it at once, beside a worker that does too; each of its letters is brought back exactly once.
+
+    Where it is given another payload on the way, it was edited once.
+    """
     seed = int(os.environ.get("CRASH_SEED", "0")) or random.randrange(1, 1 << 32)
     print(f"CRASH_SEED={seed}")
     scene.patience = PATIENCE
     ids = scene.added(*["mended"] * LETTERS)
     scene.drain()
-    freezing = "--chunk", str(CHUNK), "--rate", str(RATE)
-    scene.start("driver", "--open", *freezing, failpoint="redrive.freezing:2").died()
+    words = ("--open", "--chunk", str(CHUNK), "--rate", str(RATE), *changes)
+    scene.start("driver", *words, failpoint="redrive.freezing:2").died()
     scene.kills += 1
     worker = scene.worker()
-    Drivers(scene, random.Random(seed)).die_until_over()
+    Drivers(scene, random.Random(seed), *words).die_until_over()
     worker.stop()
     print(f"{scene.kills} kills")
     assert scene.kills == KILLS + 1
-    assert faults(scene, ids) == []
+    assert faults(scene, ids, edits=1 if changes else 0) == []
 
 
 def test_a_letter_brought_back_behind_the_back_of_its_redrive_is_found(scene: Scene) -> None:
@@ -94,13 +99,14 @@ def test_a_letter_brought_back_behind_the_back_of_its_redrive_is_found(scene: Sc
     assert faults(scene, ids) != []
 
 
-def faults(scene: Scene, ids: list[str]) -> list[str]:
+def faults(scene: Scene, ids: list[str], edits: int = 0) -> list[str]:
     """Where epochs, journal, counters and items do not say that each letter was brought back once, and is done."""
     books = scene.in_order().books
     found = {
         "epochs": {row.id: row.epoch for row in books.done} == dict.fromkeys(ids, 2),
         "journal": books.told("job.redriven") == Counter((id, 2) for id in ids),
         "counters": books.counters["redriven"] == len(ids),
+        "edits": books.told("job.edited") == Counter(dict.fromkeys(((id, 1) for id in ids), edits)),
         "items": items(scene.store) == {"succeeded": len(ids)},
     }
     return [name for name, right in found.items() if not right]

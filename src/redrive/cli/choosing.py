@@ -11,7 +11,7 @@ from redrive.store import Store
 FIELDS = {"group": "group", "queue": "queue", "workflow": "workflow", "letter": "id"}
 """What may stand before the colon of a word, and the field that it means."""
 
-_HEX = re.compile(r"[0-9a-f-]{4,36}")
+_HEX = {"group": re.compile(r"[0-9a-f]{4,16}"), "letter": re.compile(r"[0-9a-f-]{4,36}")}
 _OPEN = Compare("state", "=", "open")
 
 
@@ -39,7 +39,7 @@ async def _term(store: Store, word: str) -> str:
 
 async def _fits(store: Store, kind: str, word: str) -> bool:
     """Whether an open letter has this word there."""
-    if kind in ("group", "letter") and not _HEX.fullmatch(word):
+    if kind in _HEX and not _HEX[kind].fullmatch(word):
         return False
     tree = Both((_OPEN, parse(_equal(FIELDS[kind], word), 0)))
     return await store.letters.count(tree) > 0

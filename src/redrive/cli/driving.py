@@ -2,21 +2,29 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any
 
 import click
 
 from redrive.cli.faults import EXIT_FAULT, EXIT_PARTLY
 from redrive.cli.output import Column, clean, counted, cut, emit, say, show, table, width
+from redrive.cli.session import Session
 from redrive.cli.times import span
+from redrive.cli.wishes import otherwise
 from redrive.clock import SECOND, Clock, iso
 from redrive.letter import Group as Cause
-from redrive.redrives import Run, drive, report
-from redrive.store import Pattern, Stage, Store
+from redrive.redrives import PLAIN, Run, drive, report
+from redrive.reshaping import Reshape, Reshaper
+from redrive.serving import queues_asked_for, unserved
+from redrive.store import Pattern, Plan, Stage, Store
 
 LOOK = 0.25
 """Seconds between two looks at how it goes."""
+
+WINDOW = 30.0
+"""Seconds that the speed is measured over."""
 
 SHORT = 8
 _BAR = 12
@@ -34,16 +42,29 @@ Step = Callable[[], Awaitable[float | None]]
 """Does what can be done now; answers the seconds to rest, None at the end."""
 
 
-async def driven(store: Store, clock: Clock, id: str) -> Run:
-    """Drive it to its end, or until it is paused, and show how it goes."""
+async def driven(store: Store, clock: Clock, id: str, reshape: Reshape = PLAIN, after: str = "") -> Run:
+    """Drive it to its end, or until it is paused, and show how it goes; `after` is said when somebody leaves it."""
 
     async def step() -> float | None:
-        rest = await drive(store, clock, id)
+        rest = await drive(store, clock, id, reshape)
         return None if rest is None else rest / SECOND
 
-    if not await store.workers.find():
-        say("no worker runs these jobs yet; start one with `redrive worker`")
-    return await _shown(store, clock, id, step)
+    return await _shown(store, clock, id, step, after)
+
+
+def reshaper(session: Session, plan: Plan) -> Reshaper:
+    """What gives letters other payloads; with an app it also knows what its tasks take, and without it says so."""
+    if plan.reshapes and not session.named_app:
+        say("payloads are not checked against signatures here; name the app in the project file or in REDRIVE_APP")
+    return Reshaper(session.app() if session.named_app else None)
+
+
+async def warned(store: Store, plan: Plan, tasks: Collection[str], now: int) -> None:
+    """Say so when nobody would run these jobs."""
+    workers = await store.workers.find()
+    why = unserved(workers, tasks, await queues_asked_for(store, plan, workers, now))
+    if why is not None:
+        say(f"{clean(why)}, and so nobody runs these jobs; start `redrive worker`, or run them here with --app")
 
 
 async def watched(store: Store, clock: Clock, id: str) -> Run:
@@ -56,7 +77,7 @@ async def watched(store: Store, clock: Clock, id: str) -> Run:
     return await _shown(store, clock, id, step)
 
 
-async def _shown(store: Store, clock: Clock, id: str, step: Step) -> Run:
+async def _shown(store: Store, clock: Clock, id: str, step: Step, after: str = "") -> Run:
     line = _Line(store, clock, id)
     try:
         while (rest := await step()) is not None:
@@ -65,7 +86,8 @@ async def _shown(store: Store, clock: Clock, id: str, step: Step) -> Run:
     except asyncio.CancelledError:
         line.clear()
         say(
-            f"redrive {id[-8:]} goes on while workers run; `redrive redrives watch {id[-8:]}` shows it, "
+            after
+            or f"redrive {id[-8:]} goes on while workers run; `redrive redrives watch {id[-8:]}` shows it, "
             f"`pause`, `resume` and `cancel` steer it"
         )
         raise
@@ -80,6 +102,7 @@ class _Line:
     def __init__(self, store: Store, clock: Clock, id: str) -> None:
         self._asked = (store, clock, id)
         self._told_at = -LOOK
+        self._pace = Speed()
         self._shows = sys.stderr.isatty()
 
     async def tell(self) -> None:
@@ -88,7 +111,8 @@ class _Line:
         if self._shows and now - self._told_at >= LOOK:
             self._told_at = now
             run = await report(*self._asked)
-            click.echo(f"\r\x1b[K{cut(progress(run), width() - 1)}", err=True, nl=False)
+            speed = self._pace.now(now, run.ended)
+            click.echo(f"\r\x1b[K{cut(progress(run, speed), width() - 3)}", err=True, nl=False)
 
     def clear(self) -> None:
         """The line is free for a sentence."""
@@ -96,17 +120,31 @@ class _Line:
             click.echo("\r\x1b[K", err=True, nl=False)
 
 
-def progress(run: Run) -> str:
+class Speed:
+    """How many letters end in a second, by the last half minute: what went before a pause says nothing."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def now(self, at: float, ended: int) -> float:
+        """The speed, with what is known now."""
+        self._seen.append((at, ended))
+        while at - self._seen[0][0] > WINDOW:
+            self._seen.popleft()
+        before, had = self._seen[0]
+        return (ended - had) / (at - before) if at > before else 0.0
+
+
+def progress(run: Run, speed: float) -> str:
     """How it goes, in one line."""
     if run.state == "freezing":
         return f"redrive {run.id[-8:]} takes in its letters: {run.total_items:,}"
-    ended = run.successful + run.failed + run.skipped
-    filled = _BAR * ended // max(1, run.total_items)
-    pieces = [f"{ended:,}/{run.total_items:,}", f"{run.successful:,} done", f"{run.failed:,} failed"]
+    to_come = run.total_items - run.ended - sum(cause.left for cause in run.stopped)
+    filled = _BAR * run.ended // max(1, run.total_items)
+    pieces = [f"{run.ended:,}/{run.total_items:,}", f"{run.successful:,} done", f"{run.failed:,} failed"]
     pieces += [f"{run.skipped:,} skipped", f"stage {run.redrive.stage}"]
-    speed = ended / run.duration if run.duration else 0.0
-    if speed:
-        left = span(int((run.total_items - ended) / speed * SECOND))
+    if speed and to_come:
+        left = span(int(to_come / speed * SECOND))
         pieces += [f"{speed:,.1f}/s" if speed < 100 else f"{speed:,.0f}/s", f"{left} left"]
     return f"{'█' * filled}{'░' * (_BAR - filled)} {', '.join(pieces)}"
 
@@ -171,6 +209,7 @@ def of_run(run: Run) -> dict[str, Any]:
         "filter": redrive.plan.filter,
         "actor": redrive.actor,
         "reason": redrive.reason,
+        "options": dict(otherwise(redrive.plan)),
         "opened_at": iso(redrive.opened_at),
         "ended_at": iso(redrive.ended_at) if redrive.ended_at else None,
         "total_items": run.total_items,

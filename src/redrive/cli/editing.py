@@ -63,7 +63,7 @@ async def _edit(
         if settings:
             await change.make(before, with_values(before, settings))
         elif patch is not None:
-            await change.make(before, patched(before, _read(patch)))
+            await change.make(before, patched(before, read_patch(patch)))
         else:
             with _draft(before) as path:
                 click.edit(filename=str(path))
@@ -109,7 +109,8 @@ def _payload_of(letter: Letter) -> Any:
     return decode(letter.payload)
 
 
-def _read(file: str) -> Any:
+def read_patch(file: str) -> Any:
+    """The JSON in a file, or on stdin."""
     try:
         text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:

@@ -2,16 +2,18 @@
 
 import click
 
-from redrive.cli.driving import SHORT, concluded, driven, of_run, summary, watched
+from redrive.cli.driving import SHORT, concluded, driven, of_run, reshaper, summary, warned, watched
 from redrive.cli.finding import digits_of
 from redrive.cli.lazy import Group
 from redrive.cli.options import Verb, at_least, json_option, pass_session
-from redrive.cli.output import Column, emit, say, show, table
+from redrive.cli.output import Column, clean, emit, say, show, table
 from redrive.cli.session import Session, actor
 from redrive.cli.times import at_and_beside, roughly_beside
+from redrive.cli.wishes import otherwise
 from redrive.clock import iso
 from redrive.errors import NotFound, UsageError
 from redrive.redrives import Run, report
+from redrive.serving import tasks_of
 from redrive.store import Item, ItemState, Redrive, RedriveState, Store
 
 KNOWN = 10_000
@@ -93,6 +95,8 @@ async def _show(session: Session, id: str, items: str | None, as_json: bool) -> 
         show(f"{redrive.actor} on {at_and_beside(redrive.opened_at, session.clock.now())}")
         show(f"  filter    {redrive.plan.filter or 'every open letter'}")
         show(f"  reason    {redrive.reason or 'not said'}")
+        for name, words in otherwise(redrive.plan):
+            show(f"  {name:<8}  {clean(words)}")
         summary(run)
 
 
@@ -177,16 +181,26 @@ def resume(session: Session, id: str, detach: bool, as_json: bool) -> int:
 
 async def _resume(session: Session, id: str, detach: bool, as_json: bool) -> int:
     async with session.opened() as store:
-        redrive = await find_redrive(store, id)
-        if redrive.state not in ("freezing", "running"):
-            redrive = await changed(store, redrive, "running", "")
+        redrive = await going(store, id)
+        now = session.clock.now()
+        await warned(store, redrive.plan, await tasks_of(store, redrive.plan, now), now)
         if not detach:
-            return concluded(await driven(store, session.clock, redrive.id), as_json=as_json)
+            return concluded(
+                await driven(store, session.clock, redrive.id, reshaper(session, redrive.plan)), as_json=as_json
+            )
         if as_json:
             emit(of_run(await report(store, session.clock, redrive.id)))
         else:
             say(f"redrive {redrive.id[-8:]} is {redrive.state}, and left to the workers")
         return 0
+
+
+async def going(store: Store, typed: str) -> Redrive:
+    """One that goes on, resumed if it was paused."""
+    redrive = await find_redrive(store, typed)
+    if redrive.state in ("freezing", "running"):
+        return redrive
+    return await changed(store, redrive, "running", "")
 
 
 async def changed(store: Store, redrive: Redrive, state: RedriveState, why: str) -> Redrive:

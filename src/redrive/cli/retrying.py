@@ -1,23 +1,31 @@
 """`redrive dlq retry`: bring letters back, carefully."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from redrive.cli.asking import confirm
 from redrive.cli.choosing import chosen
-from redrive.cli.driving import SHORT, causes_in_words, concluded, driven, of_run
+from redrive.cli.driving import SHORT, causes_in_words, concluded, driven, of_run, reshaper, warned
+from redrive.cli.embedded import SLOTS, Here, Left, driven_here
 from redrive.cli.faults import EXIT_FAULT
+from redrive.cli.foresight import Foresight, foreseen
 from redrive.cli.options import Verb, at_least, json_option, pass_session, yes_option
 from redrive.cli.output import Column, counted, emit, say, show, table
+from redrive.cli.overriding import override_options, overrides_of
+from redrive.cli.redrives import going
 from redrive.cli.session import Session, actor
 from redrive.cli.times import at_and_beside
-from redrive.clock import SECOND, iso, spoken
+from redrive.clock import iso
+from redrive.errors import UsageError
 from redrive.letter import Group as Cause
 from redrive.ramp import Pace, stage_size
 from redrive.redrives import Options, pace_of, plan_from, report
-from redrive.store import Plan, Store
+from redrive.serving import queues_of, tasks_of
+from redrive.store import Plan, Redrive, Store
 from redrive.triage import meant
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,7 +41,12 @@ def pace_options(command: F) -> F:
     """How fast and how carefully."""
     for option in reversed(
         (
-            click.option("--limit", metavar="N", type=at_least(1), help="At most so many, those that failed last."),
+            click.option(
+                "--limit",
+                metavar="N",
+                type=at_least(1),
+                help="At most so many: those that failed last; with --order oldest first.",
+            ),
             click.option(
                 "--ramp", metavar="N,N,…", help="Stages; above 20 letters they are 1,5,25,125, then 5 times as many."
             ),
@@ -42,7 +55,18 @@ def pace_options(command: F) -> F:
             click.option("--no-stop", is_flag=True, help="Never stop a group by itself."),
             click.option("--stage-timeout", metavar="TIME", default="10m", help="Pause without a verdict; 10m."),
             click.option("--rate", metavar="N/s", help="So many a second; also 10/m and 1000/h."),
-            click.option("--parallel", metavar="N", type=at_least(1), help="At most so many under way."),
+            click.option(
+                "--parallel",
+                metavar="N",
+                type=at_least(1),
+                help="At most so many under way; with --app so many at a time (5).",
+            ),
+            click.option(
+                "--order",
+                type=click.Choice(["spread", "oldest"]),
+                default="spread",
+                help="spread: groups take turns, of all hosts and ages; oldest: as they failed.",
+            ),
             click.option(
                 "--judge", type=click.Choice(["first", "final"]), default="first", help="What counts as recurring."
             ),
@@ -57,47 +81,106 @@ def pace_options(command: F) -> F:
 @click.option("--filter", "filter", metavar="EXPR", default="", help="Only these, such as 'reason = timeout'.")
 @click.option("--all", "everything", is_flag=True, help="Every open letter.")
 @pace_options
-@click.option("--reset-attempts/--keep-attempts", default=True, help="Whether attempts count from zero.")
-@click.option("--max-retries", metavar="N", type=at_least(1), help="Another limit of attempts; 1 is once.")
-@click.option("--to-queue", metavar="QUEUE", help="Send the jobs there instead of to their own queue.")
+@override_options
 @click.option("--reason", metavar="TEXT", default="", help="Why, for the history.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--detach", is_flag=True, help="Leave it to the workers.")
+@click.option("--resume", metavar="ID", help="Go on with a redrive that was paused or left alone, as it was asked for.")
 @yes_option
 @json_option
 @pass_session
-def command(session: Session, /, what: tuple[str, ...], dry_run: bool, detach: bool, yes: bool, as_json: bool,
-            **given: Any) -> int:  # fmt: skip
+def command(session: Session, /, what: tuple[str, ...], dry_run: bool, detach: bool, resume: str | None, yes: bool,
+            as_json: bool, **given: Any) -> int:  # fmt: skip
     """Give letters a new epoch: groups, queues, workflows or letters by the end of their id.
 
     Above 20 letters it goes in stages, and a group whose cause recurs stops by itself while the others go on. What is
-    not said here is as the task's own policy says.
+    not said here is as the task's own policy says: its strategy, delays, limit of attempts and timeout. --base and
+    --max-delay without --strategy mean exponential; fixed and delays wait to the second. What is said here holds for
+    this one epoch.
+
+    With --app on this line the process runs the jobs itself, --parallel at a time (5): all that is ready in the queues
+    of these letters, or with --to-queue in that one alone. Ctrl-C gives back what runs and leaves the rest.
     """
-    return session.run(_retry(session, what, given, _Way(dry_run, detach, yes, as_json)))
+    way = _Way(dry_run, detach, yes, as_json, here="app" in session.given and not detach, slots=given["parallel"])
+    try:
+        if resume is not None:
+            _check_alone(what, here=way.here)
+            return session.run(_resume(session, resume, way))
+        return session.run(_retry(session, what, given, way))
+    except Left as left:
+        return left.code
 
 
+@dataclass(frozen=True, slots=True)
 class _Way:
     """How it is done, apart from what is done."""
 
-    def __init__(self, dry_run: bool, detach: bool, yes: bool, as_json: bool) -> None:
-        self.dry_run = dry_run
-        self.detach = detach
-        self.yes = yes
-        self.as_json = as_json
+    dry_run: bool
+    detach: bool
+    yes: bool
+    as_json: bool
+    here: bool  # this process runs the jobs
+    slots: int | None
+
+
+def _check_alone(what: tuple[str, ...], *, here: bool) -> None:
+    """What was asked for stands in the redrive; only how it is shown and who runs its jobs is new."""
+    context = click.get_current_context()
+    typed = [name for name in context.params if _was_typed(context, name) and name not in _BESIDE_RESUME]
+    if context.params["parallel"] and not here:
+        raise UsageError("--parallel says here how many jobs this process runs; give --app too, or leave it out")
+    if what or typed:
+        flags = {name: next(iter(each.opts)) for each in context.command.params if (name := each.name)}
+        words = ", ".join([*what, *(flags[name] for name in typed if name != "what")])
+        raise UsageError(f"--resume goes on with what was asked for then; leave out {words}")
+
+
+def _was_typed(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+_BESIDE_RESUME = ("resume", "detach", "as_json", "yes", "parallel", "what")
+
+
+async def _resume(session: Session, id: str, way: _Way) -> int:
+    async with session.opened() as store:
+        redrive = await going(store, id)
+        tasks = await tasks_of(store, redrive.plan, session.clock.now())
+        return await _watched(session, store, redrive, tasks, way)
+
+
+async def _watched(session: Session, store: Store, redrive: Redrive, tasks: Collection[str], way: _Way) -> int:
+    """To its end, run here or by workers; or left to them."""
+    now = session.clock.now()
+    if not way.here:
+        await warned(store, redrive.plan, tasks, now)
+    if way.detach:
+        if way.as_json:
+            emit(of_run(await report(store, session.clock, redrive.id)))
+        say(f"redrive {redrive.id[-8:]} is left to the workers; `redrive redrives watch {redrive.id[-8:]}` shows it")
+        return 0
+    if way.here:
+        queues = await queues_of(store, redrive.plan, now)
+        here = Here(session.app(), tasks, queues, way.slots, chatty="log.level" in session.given)
+        run = await driven_here(here, redrive.id)
+    else:
+        run = await driven(store, session.clock, redrive.id, reshaper(session, redrive.plan))
+    return concluded(run, as_json=way.as_json)
 
 
 async def _retry(session: Session, what: tuple[str, ...], given: dict[str, Any], way: _Way) -> int:
     options = _options(given, named=bool(what))
-    plan_from(given["filter"], options)
+    policies = (session.app().config if "app" in session.given else session.config).retry.named
+    plan_from(given["filter"], options, policies)
     async with session.opened() as store:
         now = session.clock.now()
-        plan = plan_from(await chosen(store, what, given["filter"]), options)
+        plan = plan_from(await chosen(store, what, given["filter"]), options, policies)
         preview = await _preview(store, plan, now)
         if not preview.letters:
             say(f"there are no such letters in {store.url}")
             return 0
         if way.dry_run:
-            preview.tell(as_json=way.as_json)
+            preview.tell(await _foreseen(session, store, preview, way), as_json=way.as_json)
             return 0
         if not way.yes:
             preview.show_groups()
@@ -105,12 +188,7 @@ async def _retry(session: Session, what: tuple[str, ...], given: dict[str, Any],
             say("nothing was changed")
             return EXIT_FAULT
         redrive = await store.redrives.open(plan, actor(), given["reason"])
-        if not way.detach:
-            return concluded(await driven(store, session.clock, redrive.id), as_json=way.as_json)
-        if way.as_json:
-            emit(of_run(await report(store, session.clock, redrive.id)))
-        say(f"redrive {redrive.id[-8:]} is left to the workers; `redrive redrives watch {redrive.id[-8:]}` shows it")
-        return 0
+        return await _watched(session, store, redrive, preview.tasks, way)
 
 
 def _options(given: dict[str, Any], *, named: bool) -> Options:
@@ -124,9 +202,8 @@ def _options(given: dict[str, Any], *, named: bool) -> Options:
         rate=given["rate"],
         parallel=given["parallel"],
         judge=given["judge"],
-        keep_attempts=not given["reset_attempts"],
-        max_attempts=given["max_retries"],
-        queue=given["to_queue"],
+        order=given["order"],
+        **overrides_of(given),
     )
 
 
@@ -143,51 +220,55 @@ class _Preview:
     def __init__(self, plan: Plan, letters: int, groups: list[Cause], times: tuple[int, int], now: int) -> None:
         self.letters = letters
         self.taken = min(letters, plan.limit or letters)
-        self._plan = plan
-        self._groups = groups
+        self.plan = plan
+        self.groups = groups
         self._times = times
         self._now = now
 
     @property
+    def tasks(self) -> set[str]:
+        """The tasks of its jobs."""
+        return {group.task for group in self.groups}
+
+    @property
     def pace(self) -> Pace:
         """How it would go."""
-        return pace_of(self._plan, self.taken)
+        return pace_of(self.plan, self.taken)
 
     def said(self) -> str:
         """In one sentence."""
         first, last = (at_and_beside(at, self._now) for at in self._times)
-        limited = f", the last {self.taken:,} of them" if self.taken < self.letters else ""
-        return f"{causes_in_words(self._groups, self.letters)}{limited}; oldest {first}, newest {last}"
+        which = "oldest" if self.plan.order == "oldest" else "last"
+        limited = f", the {which} {self.taken:,} of them" if self.taken < self.letters else ""
+        return f"{causes_in_words(self.groups, self.letters)}{limited}; oldest {first}, newest {last}"
 
     def show_groups(self) -> None:
         """The biggest groups, on stderr: they are no data."""
-        for group in self._groups[:SHOWN]:
+        for group in self.groups[:SHOWN]:
             say(f"{group.count:>7,}  group {group.fingerprint[:SHORT]}  {group.title}")
-        if len(self._groups) > SHOWN:
-            say(f"and {counted(len(self._groups) - SHOWN, 'more group')}; --dry-run shows them all")
+        if len(self.groups) > SHOWN:
+            say(f"and {counted(len(self.groups) - SHOWN, 'more group')}; --dry-run shows them all")
 
-    def tell(self, *, as_json: bool) -> None:
+    def tell(self, foresight: Foresight, *, as_json: bool) -> None:
         """A dry run."""
         if as_json:
-            emit(self._shape())
+            emit(self._shape() | foresight.shape())
             return
         show(self.said(), bold=True)
-        rows = [[g.fingerprint[:SHORT], f"{g.count:,}", g.task, g.title] for g in self._groups]
+        rows = [[g.fingerprint[:SHORT], f"{g.count:,}", g.task, g.title] for g in self.groups]
         table(_GROUPS, rows)
-        for line in self._lines():
+        for line in (self._how(), *foresight.lines(), "nothing was changed"):
             show(line)
 
-    def _lines(self) -> list[str]:
-        pace, stages = self.pace, self._stages()
+    def _how(self) -> str:
+        pace, stages = self.pace, self.stages()
         sizes = ", ".join(f"{n:,}" for n in stages)
         how = f"in {counted(len(stages), 'stage')} of {sizes}" if pace.stages else "at once"
         stop = "never" if pace.stop_at is None else f"at more than {pace.stop_at:.0%} that fail as before"
-        lines = [f"released {how}; a group stops {stop}"]
-        if self._plan.rate is not None:
-            lines.append(f"it takes at least {spoken(int(self.taken / self._plan.rate * SECOND))}")
-        return [*lines, "nothing was changed"]
+        return f"released {how}; a group stops {stop}"
 
-    def _stages(self) -> list[int]:
+    def stages(self) -> list[int]:
+        """How many letters each would release."""
         left, found = self.taken, list[int]()
         while left:
             size = stage_size(len(found) + 1, self.pace.stages)
@@ -199,13 +280,27 @@ class _Preview:
         return {
             "letters": self.letters,
             "taken": self.taken,
-            "groups": [{"group": g.fingerprint, "letters": g.count, "title": g.title} for g in self._groups],
+            "groups": [{"group": g.fingerprint, "letters": g.count, "title": g.title} for g in self.groups],
             "oldest": iso(self._times[0]),
             "newest": iso(self._times[1]),
-            "stages": self._stages(),
+            "stages": self.stages(),
             "stop_at": self.pace.stop_at,
-            "at_least": None if self._plan.rate is None else self.taken / self._plan.rate,
+            "at_least": None if self.plan.rate is None else self.taken / self.plan.rate,
         }
+
+
+async def _foreseen(session: Session, store: Store, preview: _Preview, way: _Way) -> Foresight:
+    plan, now = preview.plan, session.clock.now()
+    return await foreseen(
+        store,
+        plan,
+        preview.groups,
+        (preview.letters, preview.taken),
+        preview.stages(),
+        reshaper(session, plan),
+        now=now,
+        slots=(way.slots or SLOTS) if way.here else None,
+    )
 
 
 async def _preview(store: Store, plan: Plan, now: int) -> _Preview:

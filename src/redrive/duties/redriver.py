@@ -2,6 +2,7 @@
 
 from redrive.clock import SECOND, Clock
 from redrive.redrives import LOOK, drive
+from redrive.reshaping import Reshape
 from redrive.store import Store
 
 REST = 5 * SECOND
@@ -14,9 +15,10 @@ class Redriver:
 
     name = "redriver"
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, reshape: Reshape) -> None:
         self._store = store
         self._clock = clock
+        self._reshape = reshape
 
     async def poll(self) -> int:
         """As many steps of each in turn as there is time for; come back soon while one is open."""
@@ -24,7 +26,7 @@ class Redriver:
         open_ = [each.id for each in await self._store.redrives.find(("freezing", "running"))]
         rests: list[int] = []
         while open_ and self._clock.steady() < until:
-            answers = {id: await drive(self._store, self._clock, id) for id in open_}
+            answers = {id: await drive(self._store, self._clock, id, self._reshape) for id in open_}
             rests += [rest for rest in answers.values() if rest]
             open_ = [id for id, rest in answers.items() if rest == 0]
         return min([LOOK] if open_ else rests, default=REST)

@@ -1,16 +1,18 @@
 """A process that drives redrives until none is open, a few letters at a time.
 
 `--open` opens one of every letter, unless there is one already. `--work` runs the jobs too. `--rate N`: so many letters
-a second. `--chunk N`: so many in one transaction. `--plant`: with a bug that the test has to find.
+a second. `--chunk N`: so many in one transaction. `--set PLACE=VALUE`: each job is given another payload. `--plant`:
+with a bug that the test has to find.
 """
 
 import asyncio
 from argparse import ArgumentParser, Namespace
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 
 from redrive import redrives
-from redrive.store import OPEN_REDRIVES, Chunk, Plan, Store
+from redrive.reshaping import Reshaper
+from redrive.store import OPEN_REDRIVES, Chunk, Given, Plan, Store
 from tests.crash.programs.tasks import app, witness
 
 
@@ -24,10 +26,11 @@ async def drive(asked: Namespace) -> None:
         if asked.work:
             await stack.enter_async_context(app.worker())
         if asked.open and not await store.redrives.find():
-            await store.redrives.open(Plan(stages=(1, 5, 25), rate=asked.rate), "test", "killed again and again")
+            plan = Plan(stages=(1, 5, 25), rate=asked.rate, settings=tuple(asked.set))
+            await store.redrives.open(plan, "test", "killed again and again")
         while found := await store.redrives.find(OPEN_REDRIVES):
             for redrive in found:
-                await redrives.driven(store, app.clock, redrive.id)
+                await redrives.driven(store, app.clock, redrive.id, Reshaper(app))
     await app.aclose()
 
 
@@ -35,10 +38,10 @@ def in_two_moves(store: Store) -> Callable[..., Awaitable[Chunk]]:
     """The planted bug: the first letter is brought back in a transaction of its own, before the redrive knows of it."""
     release = store.redrives.release
 
-    async def released(id: str, stage: int, size: int, limit: int) -> Chunk:
+    async def released(id: str, stage: int, size: int, limit: int, given: Sequence[Given]) -> Chunk:
         for item in await store.redrives.items(id, ["pending"], limit=1):
             await store.letters.revive([item.id], "test", "planted")
-        return await release(id, stage, size, limit)
+        return await release(id, stage, size, limit, given)
 
     return released
 
@@ -50,8 +53,9 @@ if __name__ == "__main__":
     parser.add_argument("--rate", type=float)
     parser.add_argument("--chunk", type=int, default=7)
     parser.add_argument("--patience", type=float, default=60)
+    parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--plant", action="store_true")
     arguments = parser.parse_args()
-    redrives.CHUNK = arguments.chunk
+    redrives.CHUNK = redrives.RESHAPED = arguments.chunk
     redrives.LOOK = 20_000
     asyncio.run(drive(arguments))

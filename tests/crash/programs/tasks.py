@@ -83,8 +83,8 @@ async def hopeless() -> None:
 
 
 @app.task(name="mended")
-async def mended() -> None:
-    """Is of no use in its first epoch, and mended afterwards."""
+async def mended(n: int = 0) -> None:
+    """Is of no use in its first epoch, and mended afterwards; `n` is what a redrive may change."""
     say(What.STARTED)
     if current().epoch == 1:
         raise Bury("not mended yet")

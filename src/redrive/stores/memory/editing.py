@@ -23,19 +23,21 @@ class MemoryEdits:
                 letter = self._memory.rows.letters.get(edit.id)
                 why = GONE if letter is None else why_not_edited(letter.state, letter.version, edit.version)
                 if why is None:
-                    self._edit(edit, actor, reason)
+                    replace(self._memory, edit.id, edit.payload, actor, reason)
                     done[edit.id] = None
                 else:
                     left[edit.id] = why
         return Disposed(list(done), left)
 
-    def _edit(self, edit: Edit, actor: str, reason: str) -> None:
-        rows, now = self._memory.rows, self._memory.clock.now()
-        letter, row = rows.letters[edit.id], rows.jobs[edit.id]
-        before = Replaced(version=row.job.payload_version, payload=row.job.payload, at=now, actor=actor)
-        rows.replaced.setdefault(edit.id, []).append(before)
-        job = rows.change(row, payload=edit.payload, payload_version=before.version + 1)
-        rows.letters[edit.id] = msgspec.structs.replace(letter, version=letter.version + 1)
-        self._memory.count(job, "edited")
-        text = f"payload version {job.payload_version}" + (f": {reason}" if reason else "")
-        self._memory.record("job.edited", job, actor=actor, text=text)
+
+def replace(memory: Memory, id: str, payload: bytes, actor: str, reason: str) -> None:
+    """Put another payload in the place of what the job of a letter has."""
+    rows, now = memory.rows, memory.clock.now()
+    letter, row = rows.letters[id], rows.jobs[id]
+    before = Replaced(version=row.job.payload_version, payload=row.job.payload, at=now, actor=actor)
+    rows.replaced.setdefault(id, []).append(before)
+    job = rows.change(row, payload=payload, payload_version=before.version + 1)
+    rows.letters[id] = msgspec.structs.replace(letter, version=letter.version + 1)
+    memory.count(job, "edited")
+    text = f"payload version {job.payload_version}" + (f": {reason}" if reason else "")
+    memory.record("job.edited", job, actor=actor, text=text)

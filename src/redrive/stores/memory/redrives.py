@@ -1,19 +1,21 @@
 """Redrives in memory."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
 from redrive.job import State, new_id
 from redrive.letter import Letter, LetterState
-from redrive.limits import MAX_ATTEMPTS, encode_limits, limits_of
+from redrive.limits import MAX_ATTEMPTS, carried, limits_of
 from redrive.query.matching import Subject, matcher
 from redrive.query.parsing import parse
-from redrive.ramp import paced, room, shared, turn_of
+from redrive.ramp import paced, room, shared, turn_by_age, turn_of
 from redrive.store import (
     OPEN_REDRIVES,
     Chunk,
+    Due,
+    Given,
     Item,
     ItemState,
     Pattern,
@@ -22,11 +24,16 @@ from redrive.store import (
     RedriveState,
     Stage,
     Tally,
+    Weighed,
     becomes,
 )
 from redrive.stores.memory.disposing import end_letter
+from redrive.stores.memory.editing import replace
 from redrive.stores.memory.letters import FRESH, with_job
 from redrive.stores.memory.rows import Held, Memory, Redriving, Row
+
+TOGETHER = 4 * 1024 * 1024
+"""Payloads of about so many bytes are handed out at once."""
 
 _TOLD = ("skipped", "recurred", "otherwise", "discarded")
 
@@ -62,14 +69,50 @@ class MemoryRedrives:
                 return driven is not None and driven.row.frozen_at is not None
             return self._freeze(driven, limit)
 
-    async def release(self, id: str, stage: int, size: int, limit: int) -> Chunk:
+    async def due(self, id: str, stage: int, size: int, limit: int) -> list[Due]:
+        """What `release` with the same words would bring back, as far as the payloads are few megabytes together."""
+        with self._rows.lock:
+            driven = self._rows.redrives.get(id)
+            left = _left(driven.row, stage, size) if driven is not None and driven.row.state == "running" else None
+            if driven is None or left is None:
+                return []
+            ids = [held.item.id for held in self._turns(driven, min(limit, left))]
+            dead = [id for id in ids if id in self._rows.jobs and self._rows.jobs[id].job.state is State.DEAD]
+            return self._handed([id for id in dead if self._rows.letters[id].state is LetterState.OPEN])
+
+    def _handed(self, ids: Sequence[str]) -> list[Due]:
+        found: list[Due] = []
+        length = 0
+        for id in ids:
+            job, letter = self._rows.jobs[id].job, self._rows.letters[id]
+            length += len(job.payload)
+            if found and length > TOGETHER:
+                break
+            found.append(Due(id=id, version=letter.version, task=job.task, payload=job.payload))
+        return found
+
+    async def release(self, id: str, stage: int, size: int, limit: int, given: Sequence[Given] = ()) -> Chunk:
         """Give up to `limit` letters of a stage a new epoch."""
         with self._rows.lock:
             driven = self._rows.redrives.get(id)
-            if driven is None or driven.row.state != "running":
+            left = _left(driven.row, stage, size) if driven is not None and driven.row.state == "running" else None
+            if driven is None or left is None:
                 return Chunk()
-            left = self._stage_left(driven, stage, size)
-            return Chunk() if left is None else self._release(driven, stage, left, limit)
+            if driven.row.stage != stage:
+                driven.stages.append(Stage(number=stage, at=self._memory.clock.now()))
+            return self._release(driven, stage, left, limit, {each.id: each for each in given})
+
+    async def weigh(self, ids: Sequence[str], *, payloads: bool = False) -> Weighed:
+        """What a redrive would do now with these open letters, without doing it."""
+        skipped: dict[str, str] = {}
+        with self._rows.lock:
+            for id in ids:
+                row, holder = self._rows.jobs.get(id), self._holder(id)
+                why = holder or self._unfit(id, row, row.job.epoch if row else 0)
+                if why:
+                    skipped[id] = why
+            asked = [id for id in ids if payloads and id not in skipped]
+            return Weighed(skipped=skipped, due=self._handed(asked))
 
     async def stop(self, id: str, causes: Sequence[str], actor: str) -> list[str]:
         """Release nothing more of these causes; answers which were not stopped yet."""
@@ -165,8 +208,9 @@ class MemoryRedrives:
         fits = matcher(parse(row.plan.filter, row.opened_at))
         open_letters = [each for each in self._rows.letters.values() if each.state is LetterState.OPEN]
         meant = [each for each in open_letters if fits(Subject.of(with_job(self._memory, each)))]
-        page = [each for each in meant if driven.mark is None or (each.failed_at, each.id) < driven.mark]
-        page = sorted(page, key=lambda each: (each.failed_at, each.id), reverse=True)[:most]
+        oldest, mark = row.plan.order == "oldest", driven.mark
+        page = [each for each in meant if mark is None or (mark < _place(each) if oldest else _place(each) < mark)]
+        page = sorted(page, key=_place, reverse=not oldest)[:most]
         taken = [each for each in page if self._rows.died[each.id] <= driven.cut]
         for letter in taken:
             self._hold(driven, letter)
@@ -183,64 +227,75 @@ class MemoryRedrives:
         return True
 
     def _hold(self, driven: Redriving, letter: Letter) -> None:
-        holder = next((each.row.id for each in self._rows.redrives.values() if _holds(each, letter.id)), None)
-        why = f"already in redrive {holder[-8:]}" if holder else ""
+        why = self._holder(letter.id)
         item = Item(
             id=letter.id,
             cause=letter.group,
-            state="skipped" if holder else "pending",
+            state="skipped" if why else "pending",
             why=why,
             at=self._memory.clock.now(),
         )
-        driven.items[letter.id] = Held(item, letter.epochs, turn_of(driven.row.id.encode(), letter.id.encode()))
+        by_age = driven.row.plan.order == "oldest"
+        turn = turn_by_age(letter.failed_at) if by_age else turn_of(driven.row.id.encode(), letter.id.encode())
+        driven.items[letter.id] = Held(item, letter.epochs, turn)
         tally = driven.causes.get(letter.group) or Tally(cause=letter.group)
         driven.causes[letter.group] = msgspec.structs.replace(
-            tally, total=tally.total + 1, skipped=tally.skipped + bool(holder)
+            tally, total=tally.total + 1, skipped=tally.skipped + bool(why)
         )
 
-    def _stage_left(self, driven: Redriving, stage: int, size: int) -> int | None:
-        """How many of the stage are to be released; None when it is not its turn."""
-        row = driven.row
-        if row.stage == stage:
-            return row.stage_left or None
-        if row.stage != stage - 1 or row.stage_left:
-            return None
-        driven.stages.append(Stage(number=stage, at=self._memory.clock.now()))
-        return size
+    def _holder(self, letter: str) -> str:
+        """Why a letter cannot be in another redrive; nothing when it can."""
+        holder = next((each.row.id for each in self._rows.redrives.values() if _holds(each, letter)), None)
+        return f"already in redrive {holder[-8:]}" if holder else ""
 
-    def _release(self, driven: Redriving, stage: int, left: int, limit: int) -> Chunk:
-        row, now = driven.row, self._memory.clock.now()
+    def _turns(self, driven: Redriving, n: int) -> list[Held]:
+        """Whose turn it is: at most so many, as far as the pace leaves room."""
+        plan, now = driven.row.plan, self._memory.clock.now()
         running = sum(tally.running for tally in driven.causes.values())
-        free = room(row.plan.rate, row.plan.parallel, running, now, driven.paced_at)
-        n = min(limit, left) if free is None else min(limit, left, free)
-        going = [tally for tally in driven.causes.values() if tally.stopped is None]
-        waiting = {each.cause: (each.released + each.skipped, each.left) for each in going}
-        held = [one for cause, k in shared(waiting, n).items() for one in _next(driven, cause, k)]
-        released = sum(self._release_one(driven, one, stage) for one in held)
-        left = 0 if len(held) >= sum(rest for _, rest in waiting.values()) else left - released
+        free = room(plan.rate, plan.parallel, running, now, driven.paced_at)
+        n = n if free is None else min(n, free)
+        going = {tally.cause: tally for tally in driven.causes.values() if tally.stopped is None}
+        if plan.order == "oldest":
+            return _next(driven, going, n)
+        waiting = {cause: (each.released + each.skipped, each.left) for cause, each in going.items()}
+        return [one for cause, k in shared(waiting, n).items() for one in _next(driven, (cause,), k)]
+
+    def _release(self, driven: Redriving, stage: int, left: int, limit: int, given: Mapping[str, Given]) -> Chunk:
+        row, now = driven.row, self._memory.clock.now()
+        rest = sum(tally.left for tally in driven.causes.values() if tally.stopped is None)
+        done = Counter(self._release_one(driven, one, stage, given) for one in self._turns(driven, min(limit, left)))
+        released, skipped = done["released"], done["skipped"]
+        left = 0 if released + skipped >= rest else left - released
         at = now if released or stage != row.stage else row.stage_at
         driven.row = msgspec.structs.replace(row, stage=stage, stage_left=left, stage_at=at)
         driven.paced_at = paced(row.plan.rate, released, now, driven.paced_at)
         driven.stages[-1] = msgspec.structs.replace(driven.stages[-1], released=driven.stages[-1].released + released)
-        if held:
-            skipped = f", {len(held) - released:,} skipped" if len(held) > released else ""
-            self._note("redrive.released", row.id, row.actor, f"stage {stage}: {released:,} released{skipped}")
-        return Chunk(released=released, skipped=len(held) - released, left=left)
+        if released or skipped:
+            also = f", {skipped:,} skipped" if skipped else ""
+            self._note("redrive.released", row.id, row.actor, f"stage {stage}: {released:,} released{also}")
+        return Chunk(released=released, skipped=skipped, left=left)
 
-    def _release_one(self, driven: Redriving, held: Held, stage: int) -> bool:
-        now, item = self._memory.clock.now(), held.item
+    def _release_one(self, driven: Redriving, held: Held, stage: int, given: Mapping[str, Given]) -> ItemState:
+        """What becomes of it; pending while it has no payload for this epoch."""
+        now, item, new = self._memory.clock.now(), held.item, given.get(held.item.id)
         job = self._rows.jobs.get(item.id)
         why = self._unfit(item.id, job, held.epoch)
         tally = driven.causes[item.cause]
+        if not why and driven.row.plan.reshapes:
+            if new is None or new.version != self._rows.letters[item.id].version:
+                return "pending"
+            why = new.why
         if why or job is None:
             held.item = msgspec.structs.replace(item, state="skipped", why=why, at=now)
             driven.causes[item.cause] = msgspec.structs.replace(tally, skipped=tally.skipped + 1)
-            return False
+            return "skipped"
+        if new is not None and new.payload is not None:
+            replace(self._memory, item.id, new.payload, driven.row.actor, f"redrive {driven.row.id[-8:]}")
         self._redrive(driven.row, job, stage)
         held.epoch += 1
         held.item = msgspec.structs.replace(item, state="released", stage=stage, at=now)
         driven.causes[item.cause] = msgspec.structs.replace(tally, released=tally.released + 1)
-        return True
+        return "released"
 
     def _unfit(self, id: str, row: Row | None, epoch: int) -> str:
         """Why a letter cannot be released; nothing when it can."""
@@ -265,16 +320,16 @@ class MemoryRedrives:
 
     def _redrive(self, redrive: Redrive, row: Row, stage: int) -> None:
         plan, now, job = redrive.plan, self._memory.clock.now(), row.job
-        carried = _carried(plan, job.attempts, job.policy)
         row.ended_at = row.end_reason = row.unknown_since = None
         job = self._memory.wait_for_turn(
             row,
             now,
-            **(FRESH | carried),
+            **(FRESH | _carried(plan, job.attempts, job.policy)),
             epoch=job.epoch + 1,
             epoch_at=now,
             redrive=redrive.id,
             queue=plan.queue or job.queue,
+            priority=job.priority if plan.priority is None else plan.priority,
         )
         end_letter(self._memory, job.id, LetterState.REDRIVEN)
         self._memory.count(job, "redriven")
@@ -282,6 +337,10 @@ class MemoryRedrives:
 
     def _note(self, event: str, id: str, actor: str, text: str) -> None:
         self._memory.note(event, actor=actor, text=f"redrive {id[-8:]}: {text}" if text else f"redrive {id[-8:]}")
+
+
+def _place(letter: Letter) -> tuple[int, str]:
+    return letter.failed_at, letter.id
 
 
 def _holds(driven: Redriving, letter: str) -> bool:
@@ -292,16 +351,21 @@ def _holds(driven: Redriving, letter: str) -> bool:
     return driven.causes[held.item.cause].stopped is None
 
 
-def _next(driven: Redriving, cause: str, n: int) -> list[Held]:
-    pending = [held for held in driven.items.values() if held.item.cause == cause and held.item.state == "pending"]
-    return sorted(pending, key=lambda held: held.turn)[:n]
+def _left(redrive: Redrive, stage: int, size: int) -> int | None:
+    """How many of a stage are to be released; None when it is not its turn."""
+    if redrive.stage == stage:
+        return redrive.stage_left or None
+    return size if redrive.stage == stage - 1 and not redrive.stage_left else None
+
+
+def _next(driven: Redriving, causes: Container[str], n: int) -> list[Held]:
+    pending = [held for held in driven.items.values() if held.item.cause in causes and held.item.state == "pending"]
+    return sorted(pending, key=lambda held: (held.turn, held.item.id))[:n]
 
 
 def _carried(plan: Plan, attempts: int, policy: bytes | None) -> dict[str, object]:
     """The attempts and limits of a job in its new epoch, where they are not those of a fresh one."""
-    limits = limits_of(policy)
-    most = plan.max_attempts or limits.max_attempts or max(MAX_ATTEMPTS, attempts)
+    policy = carried(policy, plan.instead)
+    most = limits_of(policy).max_attempts or max(MAX_ATTEMPTS, attempts)
     found: dict[str, object] = {"attempts": min(attempts, most - 1)} if plan.keep_attempts else {}
-    if plan.max_attempts is not None:
-        found["policy"] = encode_limits(msgspec.structs.replace(limits, max_attempts=most))
-    return found
+    return found | {"policy": policy}

@@ -6,7 +6,7 @@ from redrive.disposal import GONE, why_not_edited
 from redrive.letter import LetterState
 from redrive.store import Disposed, Edit
 from redrive.stores.sqlite.transaction import Transaction
-from redrive.stores.sqlite.values import blobs_of, ids_of, packed, spelled, writable
+from redrive.stores.sqlite.values import Row, blobs_of, ids_of, spelled, writable
 
 
 def edit(tx: Transaction, edits: Sequence[Edit], actor: str, reason: str) -> Disposed:
@@ -21,12 +21,18 @@ def edit(tx: Transaction, edits: Sequence[Edit], actor: str, reason: str) -> Dis
             done[edit.id] = edit
         else:
             left[edit.id] = why
-    rows = [(found[id], edit) for id, edit in done.items()]
+    replace(tx, [(found[id], edit.payload) for id, edit in done.items()], actor, reason)
+    return Disposed(list(done), left)
+
+
+def replace(tx: Transaction, rows: Sequence[tuple[Row, bytes]], actor: str, reason: str) -> None:
+    """Put other payloads in the place of what these rows of `letters_to_edit` have."""
+    if not rows:
+        return
     tx.many("keep_payload", [(row[0], row[9], tx.now, writable(actor), row[10]) for row, _ in rows])
-    tx.many("edit_job", [(row[8], edit.payload) for row, edit in rows])
-    tx.run("edit_letters", blobs_of([packed(id) for id in done]))
+    tx.many("edit_job", [(row[8], payload) for row, payload in rows])
+    tx.run("edit_letters", blobs_of([row[0] for row, _ in rows]))
     for (id, _, _, task, queue, priority, epochs, attempts, _, number, _), _ in rows:
         tx.count(queue, task, priority, None, "edited")
         text = f"payload version {number + 1}" + (f": {reason}" if reason else "")
         tx.journal("job.edited", (id, task, queue, epochs, attempts), actor=actor, text=text)
-    return Disposed(list(done), left)

@@ -19,6 +19,7 @@ from redrive.stores.sqlite.values import Row, failure_of, ids_of, packed, spelle
 
 CONTAINS = "redrive_contains"
 LAST: Mark = (2**63 - 1, "ffffffff-ffff-ffff-ffff-ffffffffffff")
+FIRST: Mark = (-1, "00000000-0000-0000-0000-000000000000")
 JUDGED = 1_000
 """So many letters are judged for one page at the most."""
 
@@ -66,20 +67,23 @@ def condition_of(query: Tree) -> Condition:
     return replace(found, sql=f"l.state = 'open' AND {found.sql}") if demands(query, OPEN) else found
 
 
-def find(snapshot: Snapshot, query: Tree, after: Mark | None, limit: int) -> Page:
-    """A page of the letters that a filter means, the last failure first."""
-    condition, mark = condition_of(query), after or LAST
+def find(snapshot: Snapshot, query: Tree, after: Mark | None, limit: int, *, oldest: bool = False) -> Page:
+    """A page of the letters that a filter means, the last failure first, or the first one."""
+    condition, mark = condition_of(query), after or (FIRST if oldest else LAST)
     if condition.exact:
-        rows = list(_asked(snapshot, "find_letters", condition, (mark[0], packed(mark[1])), limit))
+        before = (mark[0], packed(mark[1]))
+        rows = list(_asked(snapshot, "find_letters", condition, before, limit, oldest=oldest))
         return Page([_light(row) for row in rows], _mark(rows[-1]) if len(rows) == limit else None)
-    return _judged_page(snapshot, query, condition, mark, limit)
+    return _judged_page(snapshot, query, condition, mark, limit, oldest=oldest)
 
 
-def _judged_page(snapshot: Snapshot, query: Tree, condition: Condition, mark: Mark, limit: int) -> Page:
+def _judged_page(
+    snapshot: Snapshot, query: Tree, condition: Condition, mark: Mark, limit: int, *, oldest: bool
+) -> Page:
     """Row by row, so that one payload at a time is in memory."""
     fits, found, seen = matcher(query), list[Letter](), 0
     before = (*_asks(query), mark[0], packed(mark[1]))
-    for row in _asked(snapshot, "judge_letters", condition, before, JUDGED):
+    for row in _asked(snapshot, "judge_letters", condition, before, JUDGED, oldest=oldest):
         snapshot.heed()
         seen, mark = seen + 1, _mark(row)
         if fits(_subject(row)):
@@ -150,9 +154,14 @@ def _asks(query: Tree) -> tuple[bool, bool]:
     return "note" in fields, "traceback" in fields
 
 
-def _asked(snapshot: Snapshot, name: str, condition: Condition, before: Sequence[Any], *behind: Any) -> Iterator[Row]:
-    """A statement with the condition in its place; its values stand where they are met."""
-    sql = statements()[name].replace("/* condition */ 1", condition.sql or "1")
+def _asked(
+    snapshot: Snapshot, name: str, condition: Condition, before: Sequence[Any], *behind: Any, oldest: bool = False
+) -> Iterator[Row]:
+    """A statement with the condition in its place, read backwards if asked; its values stand where they are met."""
+    sql = statements()[name]
+    if oldest:
+        sql = sql.replace("l.id) < (?", "l.id) > (?").replace("l.failed_at DESC, l.id DESC", "l.failed_at, l.id")
+    sql = sql.replace("/* condition */ 1", condition.sql or "1")
     return snapshot.db.execute(sql, (*before, *condition.values, *behind))
 
 

@@ -8,12 +8,14 @@ import msgspec
 
 from redrive.job import State, new_id
 from redrive.letter import Letter, LetterState
-from redrive.limits import MAX_ATTEMPTS, encode_limits, limits_of
+from redrive.limits import KEPT, MAX_ATTEMPTS, carried, limits_of
 from redrive.query.parsing import parse
 from redrive.query.tree import Both, Compare
-from redrive.ramp import paced, room, shared, turn_of
+from redrive.ramp import paced, turn_by_age, turn_of
 from redrive.store import (
     Chunk,
+    Due,
+    Given,
     Item,
     ItemState,
     Pattern,
@@ -22,11 +24,14 @@ from redrive.store import (
     RedriveState,
     Stage,
     Tally,
+    Weighed,
     becomes,
 )
 from redrive.stores.sqlite import finding
+from redrive.stores.sqlite.editing import replace
 from redrive.stores.sqlite.ending import end_letters
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
+from redrive.stores.sqlite.turns import Turns, handed, stage_left
 from redrive.stores.sqlite.values import Row, blobs_of, numbers_of, packed, spelled, unpacked_or_none, writable
 
 if TYPE_CHECKING:
@@ -50,9 +55,17 @@ class SqliteRedrives:
         """Take in up to `limit` more of its letters; whether it is frozen, and may release."""
         return await self._store.write(lambda tx: _freeze(tx, id, limit))
 
-    async def release(self, id: str, stage: int, size: int, limit: int) -> Chunk:
+    async def due(self, id: str, stage: int, size: int, limit: int) -> list[Due]:
+        """What `release` with the same words would bring back, as far as the payloads are few megabytes together."""
+        return await self._store.read(lambda snapshot: _due(snapshot, id, stage, size, limit))
+
+    async def release(self, id: str, stage: int, size: int, limit: int, given: Sequence[Given] = ()) -> Chunk:
         """Give up to `limit` letters of a stage a new epoch."""
-        return await self._store.write(lambda tx: _Release(tx, id, stage, size).run(limit))
+        return await self._store.write(lambda tx: _Release(tx, id, stage, size, given).run(limit))
+
+    async def weigh(self, ids: Sequence[str], *, payloads: bool = False) -> Weighed:
+        """What a redrive would do now with these open letters, without doing it."""
+        return await self._store.read(lambda snapshot: _weigh(snapshot, [packed(id) for id in ids], payloads=payloads))
 
     async def stop(self, id: str, causes: Sequence[str], actor: str) -> list[str]:
         """Release nothing more of these causes; answers which were not stopped yet."""
@@ -167,8 +180,8 @@ def _freeze(tx: Transaction, id: str, limit: int) -> bool:
     most = limit if redrive.plan.limit is None else min(limit, redrive.plan.limit - redrive.total)
     after = None if row[15] is None else (row[15], spelled(row[16]))
     tree = Both((_OPEN, parse(redrive.plan.filter, redrive.opened_at)))
-    page = finding.find(tx, tree, after, most)
-    items = _chosen(tx, key, page.letters, cut=row[14])
+    page = finding.find(tx, tree, after, most, oldest=redrive.plan.order == "oldest")
+    items = _chosen(tx, key, page.letters, cut=row[14], order=redrive.plan.order)
     tx.many("add_item", items)
     skipped = Counter(item[2] for item in items if item[5] == "skipped")
     tx.many("add_to_cause", [(key, cause, n, skipped[cause]) for cause, n in Counter(i[2] for i in items).items()])
@@ -182,7 +195,7 @@ def _freeze(tx: Transaction, id: str, limit: int) -> bool:
     return True
 
 
-def _chosen(tx: Transaction, redrive: bytes, letters: Sequence[Letter], cut: int) -> list[Row]:
+def _chosen(tx: Transaction, redrive: bytes, letters: Sequence[Letter], cut: int, order: str) -> list[Row]:
     """The letters that were dead before the cut; one that another redrive holds is skipped at once."""
     ids = [packed(letter.id) for letter in letters]
     later = {each[0] for each in tx.all("died_later", blobs_of(ids), cut)}
@@ -192,21 +205,45 @@ def _chosen(tx: Transaction, redrive: bytes, letters: Sequence[Letter], cut: int
         if id not in later:
             why = f"already in redrive {spelled(held[id])[-8:]}" if id in held else ""
             state = "skipped" if id in held else "pending"
-            items.append((redrive, id, letter.group, turn_of(redrive, id), letter.epochs, state, why, tx.now))
+            turn = turn_by_age(letter.failed_at) if order == "oldest" else turn_of(redrive, id)
+            items.append((redrive, id, letter.group, turn, letter.epochs, state, why, tx.now))
     return items
 
 
 # releasing ------------------------------------------------------------------------------------------------------------
 
 
+def _due(snapshot: Snapshot, id: str, stage: int, size: int, limit: int) -> list[Due]:
+    """The letters whose turn it is, with what their jobs have; what cannot be released is not looked at."""
+    row = _row(snapshot, id)
+    if row is None or row[4] != "running":
+        return []
+    redrive, key, paced_at = _redrive(row), row[0], row[17]
+    left = stage_left(redrive, stage, size) or 0
+    turns = Turns(snapshot, key, redrive.plan, paced_at, _tallies(snapshot, key))
+    return handed(snapshot, [item[0] for item in turns.next(min(limit, left))])
+
+
+def _weigh(snapshot: Snapshot, keys: Sequence[bytes], *, payloads: bool) -> Weighed:
+    """Why some of these would be skipped, and what the jobs of the others have."""
+    held: dict[bytes, bytes] = dict(snapshot.all("held_by_redrives", blobs_of(keys), b""))
+    skipped = {spelled(id): f"already in redrive {spelled(holder)[-8:]}" for id, holder in held.items()}
+    for id, *now in snapshot.all("redrivable", blobs_of(keys)):
+        why = "" if id in held else _unfit(snapshot, tuple(now), id, now[6])
+        if why:
+            skipped[spelled(id)] = why
+    return Weighed(skipped=skipped, due=handed(snapshot, keys, skipped) if payloads else [])
+
+
 class _Release:
     """One chunk of a stage."""
 
-    def __init__(self, tx: Transaction, id: str, stage: int, size: int) -> None:
+    def __init__(self, tx: Transaction, id: str, stage: int, size: int, given: Sequence[Given]) -> None:
         self._tx = tx
         self._id = id
         self._stage = stage
         self._size = size
+        self._given = {packed(each.id): each for each in given}
         self._taken: Counter[str] = Counter()
         self._skipped: Counter[str] = Counter()
 
@@ -216,70 +253,68 @@ class _Release:
         if row is None or row[4] != "running":
             return Chunk()
         redrive, key, paced_at = _redrive(row), row[0], row[17]
-        left = self._left(redrive, key)
+        left = stage_left(redrive, self._stage, self._size)
         if left is None:
             return Chunk()
-        tallies = _tallies(tx, key)
-        running = sum(each.running for each in tallies)
-        free = room(redrive.plan.rate, redrive.plan.parallel, running, tx.now, paced_at)
-        n = min(limit, left) if free is None else min(limit, left, free)
-        waiting = {each.cause: (each.released + each.skipped, each.left) for each in tallies if each.stopped is None}
-        turns = shared(waiting, n)
-        items = [item for cause, k in turns.items() for item in tx.all("next_items", key, cause, k)]
-        self._release(redrive.plan, key, items)
+        if redrive.stage != self._stage:
+            tx.run("begin_stage", key, self._stage, tx.now)
+        turns = Turns(tx, key, redrive.plan, paced_at, _tallies(tx, key))
+        self._release(redrive, key, turns.next(min(limit, left)))
         released, skipped = self._taken.total(), self._skipped.total()
-        over = released + skipped >= sum(rest for _, rest in waiting.values())
-        left = 0 if over else left - released
+        left = 0 if released + skipped >= turns.left else left - released
         at = tx.now if released or self._stage != redrive.stage else redrive.stage_at
         tx.run("released_so_far", key, self._stage, left, at, paced(redrive.plan.rate, released, tx.now, paced_at))
         self._write_tallies(key, redrive.actor)
         return Chunk(released=released, skipped=skipped, left=left)
 
-    def _left(self, redrive: Redrive, key: bytes) -> int | None:
-        """How many of the stage are to be released; None when it is not its turn."""
-        if redrive.stage == self._stage:
-            return redrive.stage_left or None
-        if redrive.stage != self._stage - 1 or redrive.stage_left:
-            return None
-        self._tx.run("begin_stage", key, self._stage, self._tx.now)
-        return self._size
-
-    def _release(self, plan: Plan, key: bytes, items: Sequence[Row]) -> None:
-        tx = self._tx
+    def _release(self, redrive: Redrive, key: bytes, items: Sequence[Row]) -> None:
+        tx, plan = self._tx, redrive.plan
         now = {row[0]: row[1:] for row in tx.all("redrivable", blobs_of([item[0] for item in items]))}
-        fit, seqs = [], []
-        for id, cause, epoch in items:
-            why = self._unfit(now[id], id, epoch)
+        fit: list[Row] = []
+        for item in items:
+            why = _unfit(tx, now[item[0]], item[0], item[2])
             if why:
-                tx.run("skip_item", key, id, why, tx.now)
-                self._skipped[cause] += 1
+                self._skip(key, item, why)
             else:
-                fit.append(id)
-                seqs.append(now[id][1])
-                self._taken[cause] += 1
+                fit.append(item)
+        if plan.reshapes:
+            fit = self._reshaped(redrive, key, fit)
         if not fit:
             return
-        tx.run("redrive_jobs", numbers_of(seqs), tx.now, self._id, plan.queue)
-        tx.many("carry_over", [row for id in fit if (row := _carried(plan, now[id]))])
-        end_letters(tx, fit, LetterState.REDRIVEN)
-        tx.run("release_items", key, blobs_of(fit), self._stage, tx.now)
-        self._tell(plan, [(id, *now[id]) for id in fit])
+        self._taken.update(item[1] for item in fit)
+        ids = [item[0] for item in fit]
+        tx.run("redrive_jobs", numbers_of([now[id][1] for id in ids]), tx.now, self._id, plan.queue, plan.priority)
+        tx.many("carry_over", [row for id in ids if (row := _carried(plan, now[id]))])
+        end_letters(tx, ids, LetterState.REDRIVEN)
+        tx.run("release_items", key, blobs_of(ids), self._stage, tx.now)
+        self._tell(plan, [(id, *now[id]) for id in ids])
 
-    def _unfit(self, now: Row, id: bytes, epoch: int) -> str:
-        """Why a letter cannot be released; nothing when it can."""
-        letter, _, job, _, _, _, of_epoch, _, _, key = now
-        if letter is None or letter == LetterState.DISCARDED:
-            return "purged meanwhile" if letter is None else "discarded meanwhile"
-        if letter != LetterState.OPEN or job != State.DEAD or of_epoch != epoch:
-            return "brought back meanwhile"
-        since = self._tx.now - self._tx.settings.key_lifetime
-        taker = self._tx.first("key_taker", key, since, id) if key is not None else None
-        return f"superseded by job {spelled(taker[0])[-8:]}, which took its idempotency key" if taker else ""
+    def _skip(self, key: bytes, item: Row, why: str) -> None:
+        self._tx.run("skip_item", key, item[0], writable(why), self._tx.now)
+        self._skipped[item[1]] += 1
+
+    def _reshaped(self, redrive: Redrive, key: bytes, items: Sequence[Row]) -> list[Row]:
+        """Those that have their payload for this epoch; the others wait until it is given for what they are now."""
+        rows = {row[0]: row for row in self._tx.all("letters_to_edit", blobs_of([item[0] for item in items]))}
+        fit, others = list[Row](), list[tuple[Row, bytes]]()
+        for item in items:
+            given, row = self._given.get(item[0]), rows[item[0]]
+            if given is None or given.version != row[2]:
+                continue
+            if given.why:
+                self._skip(key, item, given.why)
+                continue
+            fit.append(item)
+            if given.payload is not None:
+                others.append((row, given.payload))
+        replace(self._tx, others, redrive.actor, f"redrive {self._id[-8:]}")
+        return fit
 
     def _tell(self, plan: Plan, rows: Sequence[Row]) -> None:
         tx = self._tx
         for id, _, _, _, queue, task, priority, epoch, *_ in rows:
-            tx.count(plan.queue or queue, task, priority, None, "redriven")
+            now = priority if plan.priority is None else plan.priority
+            tx.count(plan.queue or queue, task, now, None, "redriven")
             tx.shift(queue, State.DEAD, None)
             tx.shift(plan.queue or queue, None, State.READY)
             text = f"redrive {self._id[-8:]}, stage {self._stage}"
@@ -296,15 +331,26 @@ class _Release:
             tx.points.add("redrive.chunk")
 
 
+def _unfit(snapshot: Snapshot, now: Row, id: bytes, epoch: int) -> str:
+    """Why a letter cannot be released; nothing when it can."""
+    letter, _, job, _, _, _, of_epoch, _, _, key = now
+    if letter is None or letter == LetterState.DISCARDED:
+        return "purged meanwhile" if letter is None else "discarded meanwhile"
+    if letter != LetterState.OPEN or job != State.DEAD or of_epoch != epoch:
+        return "brought back meanwhile"
+    since = snapshot.now - snapshot.settings.key_lifetime
+    taker = snapshot.first("key_taker", key, since, id) if key is not None else None
+    return f"superseded by job {spelled(taker[0])[-8:]}, which took its idempotency key" if taker else ""
+
+
 def _carried(plan: Plan, now: Row) -> Row | None:
     """The attempts and limits of a job in its new epoch, where they are not those of a fresh one."""
-    if not plan.keep_attempts and plan.max_attempts is None:
-        return None
     _, seq, _, _, _, _, _, attempts, policy, _ = now
-    limits = limits_of(policy)
-    most = plan.max_attempts or limits.max_attempts or max(MAX_ATTEMPTS, attempts)
-    if plan.max_attempts is not None:
-        policy = encode_limits(msgspec.structs.replace(limits, max_attempts=most))
+    instead = plan.instead
+    if instead is None and not plan.keep_attempts and not (policy and KEPT in policy):
+        return None
+    policy = carried(policy, instead)
+    most = limits_of(policy).max_attempts or max(MAX_ATTEMPTS, attempts)
     return seq, min(attempts, most - 1) if plan.keep_attempts else 0, policy
 
 

@@ -19,6 +19,7 @@ from redrive.testing.contract.operating import OperatingRules
 from redrive.testing.contract.reading import ReadingRules
 from redrive.testing.contract.redriven import RedrivenRules
 from redrive.testing.contract.redrives import RedriveRules
+from redrive.testing.contract.reshaping import ReshapingRules
 from redrive.testing.contract.sampling import SamplingRules
 from redrive.testing.contract.settling import LeaseRules, SettlingRules
 from redrive.testing.contract.taking import TakingRules
@@ -37,6 +38,7 @@ class StoreContract(
     TakingRules,
     RedriveRules,
     RedrivenRules,
+    ReshapingRules,
     EditingRules,
     SamplingRules,
     OperatingRules,

@@ -17,3 +17,6 @@ CREATE INDEX letter_open_of_task ON letter (task, failed_at, id) WHERE state = '
 CREATE INDEX letter_open_of_reason ON letter (reason, failed_at, id) WHERE state = 'open';
 CREATE INDEX letter_open_of_group ON letter (fingerprint, failed_at, id) WHERE state = 'open';
 CREATE INDEX letter_ended_of_state ON letter (state, failed_at, id) WHERE state <> 'open';
+
+-- The letters of a redrive that begins with the oldest, whose turns are below zero.
+CREATE INDEX redrive_item_age ON redrive_item (redrive, turn) WHERE state = 'pending' AND turn < 0;

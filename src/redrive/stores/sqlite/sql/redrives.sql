@@ -63,6 +63,22 @@ SELECT number, at, released, passed, relapsed, strayed, dropped FROM redrive_sta
 -- The first of a cause that are not released yet.
 SELECT id, cause, epoch FROM redrive_item WHERE redrive = ?1 AND cause = ?2 AND state = 'pending' ORDER BY turn LIMIT ?3
 
+-- name: oldest_items
+-- The first of all causes that go on, where the oldest letter comes first.
+SELECT i.id, i.cause, i.epoch FROM redrive_item AS i INDEXED BY redrive_item_age
+CROSS JOIN redrive_cause AS c ON c.redrive = i.redrive AND c.cause = i.cause AND c.stopped IS NULL
+WHERE i.redrive = ?1 AND i.state = 'pending' AND i.turn < 0 ORDER BY i.turn, i.id LIMIT ?2
+
+-- name: letters_due
+-- What these letters are now and how long the payloads of their jobs are; only where a job is still dead.
+SELECT wanted.value, l.version, l.task, length(j.payload) FROM carray(?1) AS wanted
+CROSS JOIN letter AS l ON l.id = wanted.value AND l.state = 'open'
+CROSS JOIN job AS j ON j.id = wanted.value AND j.state = 'dead'
+
+-- name: payload_due
+-- What the job of a letter was given.
+SELECT payload FROM job WHERE id = ?
+
 -- name: redrivable
 -- What these letters and their jobs are now.
 SELECT wanted.value, l.state, j.seq, j.state, j.queue, j.task, j.priority, j.epoch, j.attempts, j.policy, j.key
@@ -78,7 +94,7 @@ LIMIT 1
 -- A new epoch from a redrive, from zero.
 UPDATE job SET state = 'ready', epoch = epoch + 1, epoch_at = ?2, due_at = ?2, starts = 0, attempts = 0, crashes = 0,
   losses = 0, suspect = 0, ended_at = NULL, end_reason = NULL, unknown_since = NULL, redrive = ?3,
-  queue = coalesce(?4, queue)
+  queue = coalesce(?4, queue), priority = coalesce(?5, priority)
 WHERE seq IN (SELECT value FROM carray(?1))
 
 -- name: carry_over
