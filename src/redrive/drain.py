@@ -58,4 +58,16 @@ class _Ending:
         left = ", ".join(f"{d.queue}: {n}" for d in depths if (n := d.ready + d.leased + d.scheduled))
         seconds = f"{timeout / SECOND:g}s"
         what = f"jobs are left after {seconds} ({left})" if left else f"the jobs took longer than {seconds}"
-        return NotReady(f"{what}; give drain a longer timeout")
+        why = await self._given_back()
+        return NotReady(
+            f"{what}; the last one was given back: {why}" if why else f"{what}; give drain a longer timeout"
+        )
+
+    async def _given_back(self) -> str | None:
+        """Why the newest job that is left was given back last, if it was: such as a child process that cannot start."""
+        store = await self._app.opened()
+        for job in await store.jobs.find(JobQuery(states=WAITING, limit=1)):
+            entries = await store.journal.events(limit=1_000, job=job.id)
+            if entries and entries[-1].event == "job.released":
+                return entries[-1].text
+        return None

@@ -256,6 +256,18 @@ async def test_a_drain_that_cannot_end_says_what_is_left(make_app: MakeApp) -> N
         await app.adrain(0.1)
 
 
+async def test_a_drain_that_cannot_end_says_why_its_job_was_given_back(make_app: MakeApp) -> None:
+    """As when a script that is not guarded cannot be imported by the child that is to run the job."""
+    app = make_app()
+    await app.aenqueue("elsewhere")
+    want = Want(worker="other", limit=1, lease=30 * SECOND)
+    [job] = await app.store.jobs.claim(want)
+    await app.store.jobs.settle([Released(job=job, at=0, why="its child process did not start")])
+    await app.store.jobs.claim(want)
+    with pytest.raises(NotReady, match=r"\(default: 1\); the last one was given back: its child process did not start"):
+        await app.adrain(0.1)
+
+
 async def test_a_drain_whose_last_job_ends_too_late_says_so(make_app: MakeApp) -> None:
     """Nothing is left to be named then."""
     app = make_app()
