@@ -125,6 +125,7 @@ def minimal(
         worker=worker,
         cause=None if cause is None else shortened(cause, MESSAGE_LIMIT),
         truncated=len(message) > MESSAGE_LIMIT or len(cause or "") > MESSAGE_LIMIT,
+        frame=frame,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from redrive.errors import UsageError
+from redrive.grouping import Grouping, grouping_from
 from redrive.job import Job
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ class Bench:
     """Handlers on the loop that outlived their end."""
     parent: Callable[[float], None] | None = None
     """In a child process: asks the parent, who keeps the deadline, to move it to so many seconds from now."""
+    grouping: Grouping = field(init=False)
+    """Which failures have one cause."""
+
+    def __post_init__(self) -> None:
+        self.grouping = grouping_from(self.app.config.fingerprints)
 
 
 class Trial(msgspec.Struct):

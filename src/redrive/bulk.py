@@ -1,7 +1,7 @@
 """Many letters at once: which are meant, and discarding, restoring or purging them a chunk at a time.
 
-Each chunk is one transaction, and what it has done no longer fits what is looked for: whoever is interrupted does the
-same again and goes on with the rest. Letters that fail after the cut-off are not touched.
+What a filter means is the business of operations.py; here are the few that somebody names. Each chunk is one
+transaction. Letters that fail after the cut-off are not touched.
 """
 
 from collections import Counter
@@ -22,6 +22,7 @@ NAMED_LIMIT = 500
 """So many letters and groups are named at once; more are a filter's business."""
 
 Verb = Literal["discard", "restore", "purge"]
+Wanted = Literal["discard", "restore", "purge", "edit"]
 _OPEN = Compare("state", "=", LetterState.OPEN.value)
 _DISCARDED = Compare("state", "=", LetterState.DISCARDED.value)
 _NOT_REDRIVEN = Not(Compare("state", "=", LetterState.REDRIVEN.value))
@@ -40,7 +41,7 @@ class Tally:
         self.left.update(chunk.left.values())
 
 
-def chosen(verb: Verb, filter: str, named: Targets | None, now: int, *, all: bool) -> Tree:
+def chosen(verb: Wanted, filter: str, named: Targets | None, now: int, *, all: bool) -> Tree:
     """The letters that a verb is to be done to: those named, those of a filter, or all that it can be done to."""
     if named is None and not filter.strip() and not all:
         raise UsageError(f"nothing says which letters to {verb}; name some, give a filter, or say that you mean all")
@@ -50,7 +51,7 @@ def chosen(verb: Verb, filter: str, named: Targets | None, now: int, *, all: boo
     return Both(tuple(terms if named is None else [*terms, _named(named)]))
 
 
-def _able(verb: Verb, filter: str, now: int, named: Targets | None) -> Tree:
+def _able(verb: Wanted, filter: str, now: int, named: Targets | None) -> Tree:
     """In which states a verb finds letters; purging takes other than open ones only when asked for."""
     if verb == "restore":
         return _DISCARDED

@@ -66,6 +66,7 @@ def _failed(trial: Trial, error: BaseException, now: int, duration: int, cause: 
     job, app = trial.job, trial.bench.app
     verdict = classify(error, app.rules, app.classify, now=now)
     failure = autopsy.examine(error, verdict=verdict, cause=cause, **_circumstances(trial, now, duration))
+    failure = trial.bench.grouping.of(failure, job)
     policy, fault = policy_of(trial)
     decision = decide(policy, job, verdict, error, now, app.random)
     note = decision.note or fault
@@ -132,7 +133,8 @@ def bare(trial: Trial, reason: str, kind: str, message: str, cause: str | None =
     """A failure without an exception."""
     now = trial.bench.app.clock.now()
     duration = trial.bench.app.clock.steady() - trial.started
-    return autopsy.minimal(reason, kind, message, cause=cause, **_circumstances(trial, now, duration))
+    failure = autopsy.minimal(reason, kind, message, cause=cause, **_circumstances(trial, now, duration))
+    return trial.bench.grouping.of(failure, trial.job)
 
 
 def told(cause: str, memory: int | None, stderr: str) -> str:

@@ -16,10 +16,12 @@ def why_not_discarded(state: LetterState, failed_at: int, upto: int) -> str | No
     return _too_new(failed_at, upto)
 
 
-def why_not_restored(state: LetterState, died_at: int | None) -> str | None:
-    """Only what was discarded as a letter has a death to go back to."""
+def why_not_restored(state: LetterState, died_at: int | None, ended_at: int, upto: int) -> str | None:
+    """Only what was discarded as a letter has a death to go back to; not what was discarded since the cut-off."""
     if state is not LetterState.DISCARDED:
         return f"it is {state}, not discarded"
+    if ended_at > upto:
+        return "it was discarded since"
     return "its job was discarded after it had been brought back" if died_at is None else None
 
 

@@ -18,12 +18,12 @@ FORM = "payload.user.email=a@b.c"
 def with_values(payload: Any, settings: Sequence[str]) -> Any:
     """The payload with a value at each of these places: `payload.user.email=a@b.c`, `payload.items[0].n=5`."""
     for setting in settings:
-        steps, value = _read(setting)
+        steps, value = place_of(setting)
         payload = _set(payload, steps, value, setting)
     return payload
 
 
-def _read(setting: str) -> tuple[tuple[Step, ...], Any]:
+def place_of(setting: str) -> tuple[tuple[Step, ...], Any]:
     """The place and the value; a value is JSON where it can be read so, else a text."""
     for at, sign in enumerate(setting):
         if sign == "=" and (steps := _steps(setting[:at])) is not None:
@@ -72,8 +72,9 @@ def _index(row: list[Any], step: Step) -> int | None:
 
 
 def _nowhere(setting: str, step: Step) -> UsageError:
+    place = setting.partition("=")[0]  # not the value, which may be a secret
     return UsageError(
-        f"--set {setting!r}: there is nothing at {str(step)!r} in this payload; set what is around it first"
+        f"--set {place!r}: there is nothing at {str(step)!r} in this payload; set what is around it first"
     )
 
 
@@ -82,16 +83,15 @@ def patched(payload: Any, patch: Any) -> Any:
     from jsonpath import JSONPatch  # lazily, with the next: its library takes as long to import as the command line
     from jsonpath.exceptions import JSONPatchError, JSONPointerError
 
-    if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
-        raise UsageError('a JSON Patch is a list of objects: [{"op": "replace", "path": "/to", "value": "a@b.c"}]')
+    check_patch(patch)
     payload = msgspec.json.decode(msgspec.json.encode(payload))  # its steps change what they are given
     number = 0
     try:
         for number, operation in enumerate(JSONPatch(patch, unicode_escape=False).ops, 1):  # noqa: B007
             payload = operation.apply(payload)
     except (JSONPatchError, JSONPointerError, TypeError, ValueError, LookupError, RecursionError) as error:
-        where = f"step {number} of the patch" if number else "the patch"
-        raise UsageError(f"{where} cannot be done to this payload: {error or type(error).__name__}") from None
+        why = error or type(error).__name__
+        raise UsageError(f"step {number} of the patch cannot be done to this payload: {why}") from None
     return payload
 
 
@@ -112,7 +112,7 @@ def pretty(payload: Any) -> str:
 def check_settings(settings: Sequence[str]) -> tuple[str, ...]:
     """The settings, once each is known to name a place; what a payload makes of them is seen with the payload."""
     for setting in settings:
-        _read(setting)
+        place_of(setting)
     return tuple(settings)
 
 

@@ -16,12 +16,14 @@ from redrive.bench import Bench
 from redrive.clock import SECOND
 from redrive.duties.loop import Duties, Duty
 from redrive.duties.merger import Merger
+from redrive.duties.operator import Operator
 from redrive.duties.pruner import Pruner
 from redrive.duties.reaper import Reaper
 from redrive.duties.redriver import Redriver
 from redrive.duties.sampler import Sampler
 from redrive.errors import StoreError
 from redrive.failpoints import reached
+from redrive.operations import workshop_of
 from redrive.presence import WRITE_LOCK, Presence, cleanup, gone, sweep
 from redrive.reshaping import Reshaper
 from redrive.store import Lease, Store, Worker
@@ -46,6 +48,7 @@ class Keeper:
         self._reaper = Reaper(bench, store, worker.announce)
         duties: list[Duty] = [self._reaper, Pruner(store), Sampler(store, self._clock), Merger(store)]
         duties.append(Redriver(store, self._clock, Reshaper(bench.app)))
+        duties.append(Operator(store, self._clock, workshop_of(bench.app)))
         self._duties = Duties(store, self._clock, row.id, duties, self._settings.lease)
         self._beaten_at = NEVER
         self._shown: tuple[str, ...] = ()

@@ -26,6 +26,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     worker: str = ""
     cause: str | None = None  # how the process died: signal, exit code, memory, last lines of stderr
     truncated: bool = False
+    frame: str = ""  # where in the user's own code, as far as that takes part in the fingerprint
+    plain: str = ""  # the fingerprint without the project's own rules, when they have given it another one
+    plain_title: str = ""
 
 
 class GroupState(StrEnum):

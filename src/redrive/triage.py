@@ -1,19 +1,24 @@
 """Looking through dead letters: find, count, group and see them, by filters."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from redrive.actor import actor
-from redrive.bulk import Tally, Verb, chosen, disposed, disposed_by_id
+from redrive.bulk import Tally, Verb, chosen, disposed_by_id
 from redrive.clock import Duration, micros
 from redrive.errors import NotFound, Outdated, UsageError
+from redrive.grouping import grouping_from
 from redrive.job import encode
 from redrive.letter import Group, GroupState, Letter, LetterState
+from redrive.operations import carried_on, to_regroup, to_undo, workshop_of
 from redrive.portal import portal
 from redrive.query.matching import Subject, matcher
 from redrive.query.parsing import parse
-from redrive.query.tree import Both, Compare, Tree, fields_in
-from redrive.store import Edit, Mark, Page, Store
+from redrive.query.tree import EVERYTHING, Both, Compare, Tree, fields_in
+from redrive.repair import change_from
+from redrive.store import Change, Edit, Mark, Operation, OperationVerb, Page, Store
 from redrive.targets import kept, note_of, targets
 
 if TYPE_CHECKING:
@@ -160,10 +165,8 @@ class Letters:
         tree = chosen(verb, filter, None, now, all=every) if ids is None else None
         store = await self._app.opened()
         if tree is not None:
-            chunks = disposed(store, verb, tree, actor(), reason, now)
-        else:
-            chunks = disposed_by_id(store, verb, [ids] if isinstance(ids, str) else ids or (), actor(), reason)
-        async for chunk in chunks:
+            return (await self._carried(verb, tree, reason, filter, Change())).done
+        async for chunk in disposed_by_id(store, verb, [ids] if isinstance(ids, str) else ids or (), actor(), reason):
             tally.add(chunk)
         return tally.done
 
@@ -189,6 +192,70 @@ class Letters:
     def edit(self, id: str, payload: Any, *, version: int | None = None, reason: str = "") -> Letter:
         """Give the job of an open letter another payload; Outdated when the letter is not at `version` any more."""
         return portal.run(lambda: self.aedit(id, payload, version=version, reason=reason), "edit")
+
+    async def aedit_all(
+        self,
+        filter: str = "",
+        *,
+        set: Mapping[str, Any] | None = None,
+        patch: list[dict[str, Any]] | None = None,
+        reason: str = "",
+        all: bool = False,
+        force: bool = False,
+    ) -> Operation:
+        """The same change to the payloads of all open letters that a filter means; answers what was done and left.
+
+        `set={"payload.user.tier": "gold"}` or a JSON Patch. What does not fit its task is left, unless `force`.
+        """
+        settings = [f"{place}={encode(value).decode()}" for place, value in (set or {}).items()]
+        change = change_from(settings, patch, force=force)
+        change = msgspec.structs.replace(change, checked=tuple(self._app.tasks))
+        tree = chosen("edit", filter, None, self._app.clock.now(), all=all)
+        return await self._carried("edit", tree, reason, filter, change)
+
+    def edit_all(
+        self,
+        filter: str = "",
+        *,
+        set: Mapping[str, Any] | None = None,
+        patch: list[dict[str, Any]] | None = None,
+        reason: str = "",
+        all: bool = False,
+        force: bool = False,
+    ) -> Operation:
+        """The same change to the payloads of all open letters that a filter means; answers what was done and left.
+
+        `set={"payload.user.tier": "gold"}` or a JSON Patch. What does not fit its task is left, unless `force`.
+        """
+        return portal.run(
+            lambda: self.aedit_all(filter, set=set, patch=patch, reason=reason, all=all, force=force), "edit_all"
+        )
+
+    async def aundo(self, operation: str, reason: str = "") -> Operation:
+        """Take an edit of many letters back, by its id; a letter that something has happened to since is left."""
+        edit = await to_undo(await self._app.opened(), operation)
+        return await self._carried(
+            "undo", EVERYTHING, reason, f"those that edit {edit.id[-8:]} has changed", Change(undo=edit.id)
+        )
+
+    def undo(self, operation: str, reason: str = "") -> Operation:
+        """Take an edit of many letters back, by its id; a letter that something has happened to since is left."""
+        return portal.run(lambda: self.aundo(operation, reason), "undo")
+
+    async def aregroup(self, filter: str = "", reason: str = "") -> Operation:
+        """Put letters into the groups that the rules of the configuration give them now; answers how many moved."""
+        change = Change(rules=self._app.config.fingerprints)
+        grouping_from(change.rules)
+        return await self._carried("regroup", to_regroup(filter, self._app.clock.now()), reason, filter, change)
+
+    def regroup(self, filter: str = "", reason: str = "") -> Operation:
+        """Put letters into the groups that the rules of the configuration give them now; answers how many moved."""
+        return portal.run(lambda: self.aregroup(filter, reason), "regroup")
+
+    async def _carried(self, verb: OperationVerb, tree: Tree, reason: str, filter: str, change: Change) -> Operation:
+        store = await self._app.opened()
+        operation = await store.operations.open(verb, tree, actor(), reason, filter=filter, change=change)
+        return await carried_on(store, operation, workshop_of(self._app))
 
     # what is said of them -------------------------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         for task in app.tasks.values():
             _ = task.policy  # one that the configuration does not have is said before anything is claimed
-        _ = app.rules  # as are rules that are wrong
+        _ = app.rules, Bench(app, Identity(self.id)).grouping  # as are rules that are wrong
         self._store = await app.opened()
         state = await self._stack.enter_async_context(app.hooks.lifespan(app))
         self._threads = ThreadRunner(self._sizes["thread"])

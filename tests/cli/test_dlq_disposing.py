@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from redrive import bulk
+from redrive import operations
+from redrive.duties.operator import Operator
 from redrive.errors import StoreUnavailable
-from redrive.store import Disposed, Existing
+from redrive.repair import Workshop
+from redrive.store import Existing, Operation
 from redrive.stores.sqlite import SqliteStore
 from redrive.testing.factories import a_failure, a_job, added, buried
 from tests.cli.conftest import Cli, Shop
@@ -49,7 +51,8 @@ def test_letters_are_discarded_and_restored(dead: Shop) -> None:
     story = " ".join(dead.cli("dlq", "show", "a0").out.split())
     assert ": test orders" in story
     answer = dead.cli("dlq", "restore", "--filter", "reason = timeout", "--yes", "--json")
-    assert (answer.code, answer.json) == (0, [{"restored": 3, "left": {}}])
+    [told] = answer.json
+    assert (answer.code, told["restored"], told["left"], told["state"]) == (0, 3, {}, "finished")
     answer = dead.cli("dlq", "restore", "--all", "--yes")
     assert answer.err == "redrive: restored 1 letter\n"
     assert set(states(dead).values()) == {"open"}
@@ -125,52 +128,88 @@ def test_what_is_left_has_a_reason(dead: Shop) -> None:
     )
 
 
-def test_an_interrupted_purge_goes_on_where_it_was(dead: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each chunk is whole; the same command does the rest."""
-    monkeypatch.setattr(bulk, "CHUNK", 2)
-    purge, calls = dead.store.letters.purge, list[int]()
+def test_an_interrupted_purge_is_carried_on(dead: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each chunk is whole, and what to type is told; nobody has to know what was asked for."""
+    monkeypatch.setattr(operations, "CHUNK", 2)
+    step, calls = dead.store.operations.step, list[int]()
 
-    async def failing(*given: object) -> Disposed:
+    async def failing(*given: object) -> Operation | None:
         calls.append(1)
         if len(calls) == 3:
             raise StoreUnavailable("the store is gone")
-        return await purge(*given)  # type: ignore[arg-type]
+        return await step(*given)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patched:
-        patched.setattr(dead.store.letters, "purge", failing)
-        answer = dead.cli("dlq", "purge", "--all", "--yes")
+        patched.setattr(dead.store.operations, "step", failing)
+        answer = dead.cli("dlq", "purge", "--all", "--yes", "--reason", "old")
+    [operation] = dead.do(dead.store.operations.find())
+    short = operation.id[-8:]
     assert answer.code == 4
     assert answer.err == (
-        "redrive: interrupted after 4 letters; the same command goes on with the rest\n"
-        "redrive: purged 4 letters\nredrive: the store is gone\n"
+        f"redrive: interrupted after 4 letters: operation {short} goes on with the next worker, or here with "
+        f"`redrive operations resume {short}`; `cancel` ends it\nredrive: the store is gone\n"
     )
     assert states(dead) == {"a0": "open", "a1": "open"}
-    assert dead.cli("dlq", "purge", "--all", "--yes").err == "redrive: purged 2 letters\n"
+    assert dead.cli("operations", "resume", short).err.endswith("redrive: purged 6 letters\n")
+    assert states(dead) == {}
+    assert dead.cli("operations", "resume", short).code == 2
+
+
+def test_what_is_detached_is_left_to_the_workers(dead: Shop) -> None:
+    """Nothing has happened yet; a worker's duty does it."""
+    answer = dead.cli("dlq", "discard", "--all", "--yes", "--detach")
+    assert "is left to the workers" in answer.err
+    assert set(states(dead).values()) == {"open"}
+    duty = Operator(dead.store, dead.clock, Workshop())
+    assert dead.do(duty.poll()) > 0
+    assert set(states(dead).values()) == {"open"}
+    dead.clock.advance(10)
+    dead.do(duty.poll())
+    assert set(states(dead).values()) == {"discarded"}
+
+
+def test_operations_are_listed_shown_and_cancelled(dead: Shop) -> None:
+    """Who did what to which letters, and how far it is."""
+    dead.cli("dlq", "discard", "--filter", "reason = timeout", "--yes", "--reason", "tests")
+    dead.cli("dlq", "restore", "group:f00d", "--yes", "--detach")
+    newest, oldest = dead.cli("operations", "list", "--json").json
+    assert (newest["verb"], newest["state"], newest["filter"]) == ("restore", "running", "group:f00d")
+    assert (oldest["verb"], oldest["state"], oldest["discarded"]) == ("discard", "finished", 3)
+    assert len(dead.cli("operations", "list").out.splitlines()) == 3
+    page = dead.cli("operations", "show", oldest["operation"]).out
+    assert "reason = timeout" in page
+    assert "tests" in page
+    short = newest["operation"][-8:]
+    assert dead.cli("operations", "cancel", short).err == f"redrive: operation {short} is cancelled, after 0 letters\n"
+    again = dead.cli("operations", "cancel", short)
+    assert (again.code, again.err) == (2, f"redrive: operation {short} is cancelled; it cannot be cancelled\n")
+    assert dead.cli("operations", "resume").err == "redrive: there is no operation that has not ended\n"
+    assert dead.cli("operations", "show", "0000000000").code == 5
 
 
 KILLED = """
 import asyncio, sys
-from redrive import bulk
+from redrive import operations
 from redrive.cli import main
-from redrive.stores.sqlite.letters import SqliteLetters
+from redrive.stores.sqlite.operations import SqliteOperations
 
-bulk.CHUNK = 10
-once, deal = list(), SqliteLetters.discard
+operations.CHUNK = 10
+once, step = list(), SqliteOperations.step
 
 async def told(*given):
-    answer = await deal(*given)
+    answer = await step(*given)
     once.append(answer)
     if len(once) == 2:
         print("HALF", flush=True)
         await asyncio.Event().wait()
     return answer
 
-SqliteLetters.discard = told
+SqliteOperations.step = told
 main()
 """
 
 
-def test_a_killed_discard_is_finished_by_the_same_command(cli: Cli, folder: Path) -> None:
+def test_a_killed_discard_is_carried_on_by_another_process(cli: Cli, folder: Path) -> None:
     """After kill -9 each chunk is there whole or not at all, and the sums are right."""
     url = f"sqlite:///{folder}/redrive.db"
 
@@ -191,7 +230,7 @@ def test_a_killed_discard_is_finished_by_the_same_command(cli: Cli, folder: Path
             process.kill()
     assert (cli("--url", url, "dlq", "stats", "--json").json[0]["letters"], len(listed(cli, url, "open"))) == (15, 15)
     assert [row["letters"] for row in cli("--url", url, "dlq", "groups", "--json").json] == [15]
-    assert cli(*words).err == "redrive: discarded 15 letters\n"
+    assert cli("--url", url, "operations", "resume").err.endswith("redrive: discarded 35 letters\n")
     assert (len(listed(cli, url, "open")), len(listed(cli, url, "discarded"))) == (0, 35)
 
 

@@ -132,7 +132,7 @@ def test_a_dry_run_says_what_would_be_skipped_and_why(shop: Shop, look: Cli) -> 
     assert answer.code == 0
     assert "2 would be skipped:" in answer.out
     assert f"1  already in redrive {redrive.id[-8:]}" in answer.out
-    assert "1  the patch cannot be done to it: --set 'payload.to.deep.n=1': there is nothing at 'deep'" in answer.out
+    assert "1  the patch cannot be done to it: --set 'payload.to.deep.n': there is nothing at 'deep'" in answer.out
     assert "changed on the way, such as letter" in answer.out
     assert '"n": 1' in answer.out
     [shape] = look("dlq", "retry", "--all", "--dry-run", "--json").json

@@ -67,6 +67,13 @@ def bring_back(scene: Scene, case: Case, point: str) -> None:
     scene.drain()
 
 
+def change_all(scene: Scene, case: Case, point: str) -> None:
+    """Letters are edited, who does so dies at the point, another one goes on."""
+    scene.drain("--add", *jobs(case))
+    scene.killed_at(point, "operator", "--open")
+    scene.start("operator", "--open").finished()
+
+
 def jobs(case: Case) -> list[str]:
     """What a client is asked to add."""
     return [f"{case.task}={new_id()}" for _ in range(case.jobs)]
@@ -87,6 +94,8 @@ CASES = [
     Case("redrive.opened", "mended", jobs=9, play=bring_back),
     Case("redrive.freezing", "mended", jobs=9, play=bring_back),
     Case("redrive.chunk", "mended", jobs=9, play=bring_back),
+    Case("operation.opened", "hopeless", jobs=9, end="dead", play=change_all),
+    Case("operation.chunk", "hopeless", jobs=9, end="dead", play=change_all),
     Case("migrate.1", play=migrate),
     Case("migrate.2", play=migrate),
 ]

@@ -22,6 +22,8 @@ FAILPOINTS = [
     "redrive.opened",
     "redrive.freezing",
     "redrive.chunk",
+    "operation.opened",
+    "operation.chunk",
     "migrate.1",
     "migrate.2",
 ]

@@ -89,9 +89,9 @@ def test_a_patch_is_applied_in_order() -> None:
     [
         ({"op": "remove"}, "a JSON Patch is a list of objects"),
         (["remove"], "a JSON Patch is a list of objects"),
-        ([{"path": "/x"}], "the patch cannot be done to this payload: missing 'op' member at op 0"),
-        ([{"op": "grow", "path": "/x"}], "the patch cannot be done to this payload"),
-        ([{"op": "remove", "path": 5}], "the patch cannot be done to this payload"),
+        ([{"path": "/x"}], "the patch is no JSON Patch: missing 'op' member at op 0"),
+        ([{"op": "grow", "path": "/x"}], "the patch is no JSON Patch"),
+        ([{"op": "remove", "path": 5}], "the patch is no JSON Patch"),
         (
             [{"op": "remove", "path": "/a=b"}, {"op": "remove", "path": "/nobody"}],
             "step 2 of the patch cannot be done to this payload",

@@ -8,6 +8,7 @@ import click
 from redrive.bulk import Tally, Verb, chosen, disposed
 from redrive.cli.asking import confirm
 from redrive.cli.faults import EXIT_FAULT, EXIT_PARTLY
+from redrive.cli.operating import DONE, concluded, detach_option
 from redrive.cli.options import Verb as Command
 from redrive.cli.options import json_option, pass_session, yes_option
 from redrive.cli.output import counted, emit, say
@@ -19,8 +20,6 @@ from redrive.query.tree import Both, Compare, Tree
 from redrive.store import Outline, Store
 from redrive.targets import targets
 
-_DONE = {"discard": "discarded", "restore": "restored", "purge": "purged"}
-
 
 def _which(command: Callable[..., int]) -> Callable[..., int]:
     """The options that say which letters are meant, and how it is done."""
@@ -28,6 +27,7 @@ def _which(command: Callable[..., int]) -> Callable[..., int]:
         pass_session,
         json_option,
         yes_option,
+        detach_option,
         click.option("--dry-run", is_flag=True, help="Only say what would be touched."),
         click.option("--reason", metavar="TEXT", default="", help="Why, for the journal."),
         click.option("--all", "every", is_flag=True, help="All that it can be done to."),
@@ -83,6 +83,7 @@ async def _bulk(
     dry_run: bool,
     yes: bool,
     as_json: bool,
+    detach: bool,
     more: tuple[Tree, ...] = (),
 ) -> int:
     """Say what is meant, ask, and do it in chunks."""
@@ -100,7 +101,17 @@ async def _bulk(
         if outline.n and not confirm(sentence, f"{verb.capitalize()} {counted(outline.n, 'letter')}?", yes=yes):
             say("nothing was changed")
             return EXIT_FAULT
-        return await _done(store, verb, tree, reason, now, as_json)
+        if found is not None and not found.groups and not detach:
+            return await _done(store, verb, tree, reason, now, as_json)
+        words = asked(what, filter, more)
+        operation = await store.operations.open(verb, tree, actor(), reason, filter=words)
+        return await concluded(session, store, operation, outline.n, detach=detach, as_json=as_json)
+
+
+def asked(what: tuple[str, ...], filter: str, more: tuple[Tree, ...] = ()) -> str:
+    """Which letters, in the words that were typed."""
+    limits = [f"{each.field} {each.order} {each.value}" for each in more if isinstance(each, Compare)]
+    return " and ".join(filter_ for filter_ in (" ".join(what), filter.strip(), *limits) if filter_)
 
 
 def spoken(outline: Outline, now: int) -> str:
@@ -122,18 +133,14 @@ def _told_only(outline: Outline, sentence: str, as_json: bool) -> int:
 
 
 async def _done(store: Store, verb: Verb, tree: Tree, reason: str, now: int, as_json: bool) -> int:
+    """The few letters that were named, at once."""
     tally = Tally()
-    try:
-        async for chunk in disposed(store, verb, tree, actor(), reason, now):
-            tally.add(chunk)
-    except BaseException:
-        say(f"interrupted after {counted(tally.done, 'letter')}; the same command goes on with the rest")
-        raise
-    finally:  # also when it is interrupted: each chunk is whole
-        if as_json:
-            emit({_DONE[verb]: tally.done, "left": dict(tally.left)})
-        else:
-            say(f"{_DONE[verb]} {counted(tally.done, 'letter')}")
-            for why, n in tally.left.most_common():
-                say(f"left {counted(n, 'letter')}: {why}")
+    async for chunk in disposed(store, verb, tree, actor(), reason, now):
+        tally.add(chunk)
+    if as_json:
+        emit({DONE[verb]: tally.done, "left": dict(tally.left)})
+    else:
+        say(f"{DONE[verb]} {counted(tally.done, 'letter')}")
+        for why, n in tally.left.most_common():
+            say(f"left {counted(n, 'letter')}: {why}")
     return EXIT_PARTLY if tally.left else 0

@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator
 
 import click
 
-from redrive.cli import analyzing, disposing, editing, exporting, importing, marking, retrying, stats
+from redrive.cli import analyzing, disposing, editing, exporting, importing, marking, regrouping, retrying, stats
 from redrive.cli.cause import SHORT, show_group, show_groups
 from redrive.cli.events import last_of
 from redrive.cli.lazy import Group
 from redrive.cli.options import Verb, at_least, filter_option, json_option, pass_session
 from redrive.cli.output import Column, counted, emit, say, table
+from redrive.cli.repairing import of_recipe, show_recipes
 from redrive.cli.session import Session
 from redrive.cli.shapes import of_group, of_letter
 from redrive.cli.story import find_letter, show_story
@@ -153,10 +154,12 @@ async def _show_group(session: Session, typed: str, as_json: bool) -> None:
     async with session.opened() as store:
         found = await targets(store, typed, letters=False)
         [group] = await store.letters.named(found.groups[0], 1)
+        recipes = await store.operations.recipes(group.fingerprint)
         if as_json:
-            emit(of_group(group))
+            emit(of_group(group) | {"recipes": [of_recipe(each) for each in recipes]})
         else:
             show_group(group, session.clock.now())
+            show_recipes(group, recipes, session.clock.now())
 
 
 async def _show(session: Session, id: str, repro: bool, as_json: bool) -> None:
@@ -179,6 +182,7 @@ async def _show(session: Session, id: str, repro: bool, as_json: bool) -> None:
 command.add_command(retrying.command)
 for verb in (marking.assign, marking.note, marking.mute, marking.close, editing.edit, *disposing.VERBS):
     command.add_command(verb)
+command.add_command(regrouping.command)
 command.add_command(stats.command)
 command.add_command(analyzing.command)
 command.add_command(exporting.command)

@@ -12,8 +12,10 @@ from typing import Any
 import click
 
 from redrive.actor import actor
-from redrive.cli.options import Verb, json_option, pass_session
-from redrive.cli.output import clean, emit, paint, say, show
+from redrive.cli.operating import detach_option
+from redrive.cli.options import Verb, json_option, pass_session, yes_option
+from redrive.cli.output import emit, say
+from redrive.cli.repairing import Asked, read_patch, refuse_contradictions, repaired, show_difference, taken_back
 from redrive.cli.session import Session
 from redrive.cli.story import find_letter
 from redrive.edits import FORM, difference, patched, pretty, with_values
@@ -23,34 +25,40 @@ from redrive.letter import Letter
 from redrive.store import Edit, Store
 from redrive.task import Task
 
-_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-
 
 @click.command("edit", cls=Verb, short_help="Give the job of a letter another payload.")
-@click.argument("id")
+@click.argument("what", metavar="[WHAT]...", nargs=-1)
+@click.option("--filter", "filter", metavar="EXPR", default="", help="Those of a filter.")
+@click.option("--all", "every", is_flag=True, help="All open letters.")
 @click.option("--set", "settings", metavar="PLACE=VALUE", multiple=True, help=f"A value at a place: {FORM}.")
 @click.option("--patch", "patch", metavar="FILE", help="A JSON Patch (RFC 6902); - is stdin.")
 @click.option("--reason", metavar="TEXT", default="", help="Why, for the journal.")
+@click.option("--recipe", metavar="OPERATION", help="The change of an earlier edit.")
+@click.option("--undo", metavar="OPERATION", help="Take an edit of many letters back.")
+@click.option("--force", is_flag=True, help="Of many: also payloads that do not fit the task.")
 @click.option("--dry-run", is_flag=True, help="Only show the difference.")
+@detach_option
+@yes_option
 @json_option
 @pass_session
-def edit(
-    session: Session,
-    id: str,
-    settings: tuple[str, ...],
-    patch: str | None,
-    reason: str,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def edit(session: Session, /, **given: Any) -> int:
     """Give the job of an open letter another payload: in your editor, or with --set or --patch.
+
+    Several letters, a group (group:3f2a) or those of a filter get the same change: the difference is shown once for
+    each kind of it, with how many letters that is; --undo takes it back where nothing has happened since.
 
     With an app (--app, or the project's) it is checked against the task's signature. The original is kept and shown
     by `dlq show`. A value is JSON where it can be read so, else a text.
     """
-    if patch is not None and settings:
-        raise UsageError("--set and --patch exclude each other; give one of them")
-    session.run(_edit(session, id, settings, patch, reason, dry_run, as_json))
+    asked = Asked(**given)
+    refuse_contradictions(asked)
+    if asked.undo is not None:
+        return session.run(taken_back(session, asked))
+    if asked.is_bulk:
+        return session.run(repaired(session, asked))
+    [id] = asked.what
+    session.run(_edit(session, id, asked.settings, asked.patch, asked.reason, asked.dry_run, asked.as_json))
+    return 0
 
 
 async def _edit(
@@ -90,7 +98,7 @@ class _Change:
         if lines:
             _check(app.registry.get(letter.task) if app else None, letter, payload)
         if not self.as_json:
-            _show(lines)
+            show_difference(lines)
         changed = bool(lines) and not self.dry_run
         if changed:
             await _write(self.store, letter, payload, self.reason)
@@ -107,18 +115,6 @@ def _payload_of(letter: Letter) -> Any:
     if letter.payload is None:
         raise UsageError(f"letter {letter.id[-8:]} is {letter.state} and its job is gone; there is nothing to edit")
     return decode(letter.payload)
-
-
-def read_patch(file: str) -> Any:
-    """The JSON in a file, or on stdin."""
-    try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}; name another file") from None
-    try:
-        return decode(text)
-    except BadPayload:
-        raise UsageError(f"{file} holds no JSON; write a JSON Patch into it") from None
 
 
 @contextmanager
@@ -154,11 +150,6 @@ def _check(task: Task[..., Any] | None, letter: Letter, payload: bytes) -> None:
         say(f"not checked against a signature: no app that knows task {letter.task} is named here (--app)")
     else:
         task.bind(payload)
-
-
-def _show(lines: list[str]) -> None:
-    for line in lines:
-        show(paint(clean(line), colour=_COLOURS.get(line[:1])))
 
 
 async def _write(store: Store, letter: Letter, payload: bytes, reason: str) -> None:

@@ -10,6 +10,7 @@ from redrive.cli.output import counted
 from redrive.cli.shapes import paused_by
 from redrive.cli.times import at_and_beside, beside, span
 from redrive.config import Config
+from redrive.grouping import grouping_from
 from redrive.reasons import rules_from
 from redrive.retry import Retry, policy_from, rides_out
 from redrive.store import Check, Depth, Gate, Store, Worker
@@ -34,6 +35,7 @@ class Migrating(Protocol):
 def of_config(config: Config) -> Iterator[Check]:
     """The settings, and the policies and rules in them, which are otherwise read when they are needed."""
     rules_from(config.reasons)
+    grouping_from(config.fingerprints)
     policies = {"[retry]": policy_from(config.retry.default)}
     policies |= {f"[retry.{name}]": policy_from(table, f"[retry.{name}]") for name, table in config.retry.named.items()}
     sources = sorted({source for source in config.sources.values() if source != "default"})

@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 import click
 
-from redrive.cli.editing import read_patch
 from redrive.cli.options import at_least
+from redrive.cli.repairing import read_patch
 from redrive.redrives import Options
 
 F = TypeVar("F", bound=Callable[..., Any])

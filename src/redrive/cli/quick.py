@@ -24,6 +24,7 @@ Commands:
   queues       See how deep queues are; pause, limit, move or purge them.
   dlq          Find dead letters, read them, bring them back in stages.
   redrives     See how redrives stand; pause, resume or cancel one.
+  operations   See what was done to many letters; carry one on, or end it.
   events       Read what happened.
   doctor       Look for what is wrong, and say what to do.
   migrate      Bring the store to the schema of this version.

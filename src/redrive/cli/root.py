@@ -22,6 +22,7 @@ COMMANDS = {
     "queues": ("redrive.cli.queues", "See how deep queues are; pause, limit, move or purge them."),
     "dlq": ("redrive.cli.dlq", "Find dead letters, read them, bring them back in stages."),
     "redrives": ("redrive.cli.redrives", "See how redrives stand; pause, resume or cancel one."),
+    "operations": ("redrive.cli.operations", "See what was done to many letters; carry one on, or end it."),
     "events": ("redrive.cli.events", "Read what happened."),
     "doctor": ("redrive.cli.doctor", "Look for what is wrong, and say what to do."),
     "migrate": ("redrive.cli.migrate", "Bring the store to the schema of this version."),

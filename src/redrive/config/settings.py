@@ -91,6 +91,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     reasons: Annotated[
         tuple[dict[str, Any], ...], tables("Rules that tell why a job failed, tried before the built-in ones")
     ] = ()
+    fingerprints: Annotated[
+        tuple[dict[str, Any], ...],
+        tables("Rules that tell which failures have one cause, before the built-in fingerprint"),
+    ] = ()
     retry: RetryTables = RetryTables()
     root: str = ""
     sources: dict[str, str] = {}

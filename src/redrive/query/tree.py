@@ -1,4 +1,7 @@
-"""What a filter says, with every name resolved and every value read: nothing here depends on how it was spelled."""
+"""What a filter says, with every name resolved and every value read: nothing here depends on how it was spelled.
+
+The classes are tagged, so that a tree can be kept as JSON and read again.
+"""
 
 from typing import Literal
 
@@ -10,32 +13,32 @@ Order = Literal["=", "<", "<=", ">", ">=", "~"]
 Step = str | int
 
 
-class Scalar(msgspec.Struct, frozen=True):
+class Scalar(msgspec.Struct, frozen=True, tag=True):
     """A value that is compared with JSON: quoted it is a text, bare it may also be a number, true, false or null."""
 
     text: str
     quoted: bool = False
 
 
-class Both(msgspec.Struct, frozen=True):
+class Both(msgspec.Struct, frozen=True, tag=True):
     """All of these."""
 
     terms: tuple["Tree", ...]
 
 
-class Either(msgspec.Struct, frozen=True):
+class Either(msgspec.Struct, frozen=True, tag=True):
     """Any of these."""
 
     terms: tuple["Tree", ...]
 
 
-class Not(msgspec.Struct, frozen=True):
+class Not(msgspec.Struct, frozen=True, tag=True):
     """All but these."""
 
     term: "Tree"
 
 
-class Compare(msgspec.Struct, frozen=True):
+class Compare(msgspec.Struct, frozen=True, tag=True):
     """A field of the letter against a value of the field's kind; a missing one is never equal, less or more."""
 
     field: str
@@ -43,39 +46,39 @@ class Compare(msgspec.Struct, frozen=True):
     value: str | int
 
 
-class Among(msgspec.Struct, frozen=True):
+class Among(msgspec.Struct, frozen=True, tag=True):
     """The field is one of these."""
 
     field: str
     values: tuple[str | int, ...]
 
 
-class Missing(msgspec.Struct, frozen=True):
+class Missing(msgspec.Struct, frozen=True, tag=True):
     """The letter has nothing there."""
 
     field: str
 
 
-class Said(msgspec.Struct, frozen=True):
+class Said(msgspec.Struct, frozen=True, tag=True):
     """This stands somewhere in the message, the error type or the task, in any case."""
 
     text: str
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True, tag=True):
     """A place in the payload or the headers: no steps for the whole of it."""
 
     of: Literal["payload", "headers"]
     steps: tuple[Step, ...] = ()
 
 
-class Path(msgspec.Struct, frozen=True):
+class Path(msgspec.Struct, frozen=True, tag=True):
     """An RFC 9535 path into the payload, which may select several values."""
 
     text: str
 
 
-class CompareJson(msgspec.Struct, frozen=True):
+class CompareJson(msgspec.Struct, frozen=True, tag=True):
     """Some value that is selected there compares so."""
 
     where: Place | Path
@@ -83,20 +86,20 @@ class CompareJson(msgspec.Struct, frozen=True):
     value: Scalar
 
 
-class AmongJson(msgspec.Struct, frozen=True):
+class AmongJson(msgspec.Struct, frozen=True, tag=True):
     """Some value that is selected there is one of these."""
 
     where: Place | Path
     values: tuple[Scalar, ...]
 
 
-class MissingJson(msgspec.Struct, frozen=True):
+class MissingJson(msgspec.Struct, frozen=True, tag=True):
     """Nothing is there, or only null."""
 
     where: Place | Path
 
 
-class Selects(msgspec.Struct, frozen=True):
+class Selects(msgspec.Struct, frozen=True, tag=True):
     """The path selects something."""
 
     path: Path

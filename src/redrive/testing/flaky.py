@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from redrive.errors import StoreUnavailable
-from redrive.store import Check, Jobs, Journal, Letters, Redrives, Store, Traits, Workers
+from redrive.store import Check, Jobs, Journal, Letters, Operations, Redrives, Store, Traits, Workers
 
 
 class FlakyStore:
@@ -48,6 +48,10 @@ class FlakyStore:
     @property
     def letters(self) -> Letters:
         return cast("Letters", _Facet(self, "letters"))
+
+    @property
+    def operations(self) -> Operations:
+        return cast("Operations", _Facet(self, "operations"))
 
     @property
     def redrives(self) -> Redrives:

@@ -8,6 +8,7 @@ from redrive.store import Check, Settings, Traits
 from redrive.stores.memory.jobs import MemoryJobs
 from redrive.stores.memory.journal import MemoryJournal
 from redrive.stores.memory.letters import MemoryLetters
+from redrive.stores.memory.operations import MemoryOperations
 from redrive.stores.memory.redrives import MemoryRedrives
 from redrive.stores.memory.rows import Hint, Memory, Rows
 from redrive.stores.memory.workers import MemoryWorkers
@@ -43,6 +44,7 @@ class MemoryStore:
         memory = Memory(self._rows, clock or SystemClock(), settings or Settings(), boot or boot_id())
         self.jobs = MemoryJobs(memory)
         self.letters = MemoryLetters(memory)
+        self.operations = MemoryOperations(memory, self.letters)
         self.redrives = MemoryRedrives(memory)
         self.workers = MemoryWorkers(memory)
         self.journal = MemoryJournal(memory)

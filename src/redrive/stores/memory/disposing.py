@@ -37,11 +37,13 @@ class MemoryDisposals:
 
         return self._each(ids, why_not, lambda letter: self._discard(letter, actor, reason or None))
 
-    async def restore(self, ids: Sequence[str], actor: str, reason: str) -> Disposed:
-        """Undo a discard: dead again, with an open letter in its group."""
+    async def restore(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
+        """Undo discards of `upto` or before: dead again, with an open letter in its group."""
 
         def why_not(letter: Letter) -> str | None:
-            why = why_not_restored(letter.state, self._memory.rows.deaths.get(letter.id))
+            rows = self._memory.rows
+            ended_at = rows.ended_letters.get(letter.id, 0)
+            why = why_not_restored(letter.state, rows.deaths.get(letter.id), ended_at, upto)
             return why or self._key_taken(letter)
 
         return self._each(ids, why_not, lambda letter: self._restore(letter, actor, reason or None))

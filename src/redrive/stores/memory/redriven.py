@@ -7,13 +7,14 @@ from redrive.ramp import Ending, judged
 from redrive.stores.memory.rows import Memory
 
 
-def tell_redrive(memory: Memory, job: Job, ending: Ending, why: str = "") -> None:
+def tell_redrive(memory: Memory, job: Job, ending: Ending, why: str = "", plain: str = "") -> None:
     """Keep the item and the tallies of the redrive that waits for this job, if one does."""
     driven = memory.rows.redrives.get(job.redrive or "")
     held = driven.items.get(job.id) if driven is not None else None
     if driven is None or held is None or held.item.state != "released" or held.epoch != job.epoch:
         return
-    outcome, verdict = judged(ending, same=why == held.item.cause, judge=driven.row.plan.judge)
+    same = held.item.cause in (why, plain) or why == memory.rows.letters[job.id].group
+    outcome, verdict = judged(ending, same=same, judge=driven.row.plan.judge)
     verdict = verdict if held.verdict is None else None
     held.verdict = held.verdict or verdict
     if outcome or verdict:

@@ -14,7 +14,7 @@ from redrive.job import Job, State
 from redrive.letter import Failure, Group, Letter, Note, Replaced
 from redrive.ramp import Verdict
 from redrive.sampling import PAYLOAD_LIMIT, Sampler
-from redrive.store import Entry, Finished, Gate, Item, Redrive, Settings, Stage, Success, Tally, Worker
+from redrive.store import Entry, Finished, Gate, Item, Operation, Redrive, Settings, Stage, Success, Tally, Worker
 
 MINUTE = 60 * SECOND
 WAITING = (State.SCHEDULED, State.READY)
@@ -78,6 +78,24 @@ class Redriving:
 
 
 @dataclass(slots=True)
+class Given:
+    """A payload that an edit has given: which one it replaced, in which epoch."""
+
+    replaced: Replaced
+    epoch: int
+
+
+@dataclass(slots=True)
+class Operating:
+    """An operation with what belongs to it."""
+
+    row: Operation
+    cut: int
+    parts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    given: dict[str, Given] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Hint:
     """A wake-up left for a listener, whichever loop it waits on."""
 
@@ -89,7 +107,7 @@ class Rows:
     """Everything that a store holds; every use is under the lock."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a step of an operation does what the verbs of letters do
         self.jobs: dict[str, Row] = {}
         self.keys: dict[str, str] = {}
         self.waiting: set[str] = set()
@@ -105,6 +123,7 @@ class Rows:
         self.notes: list[tuple[str, Note]] = []  # each with the group or letter that it is about
         self.died: dict[str, int] = {}  # how much had happened when each letter died last
         self.redrives: dict[str, Redriving] = {}
+        self.operations: dict[str, Operating] = {}
         self.workers: dict[str, Present] = {}
         self.duties: dict[str, Duty] = {}
         self.entries: list[Entry] = []

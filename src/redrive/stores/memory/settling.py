@@ -1,6 +1,7 @@
 """What each settlement does to the rows in memory."""
 
 from functools import singledispatch
+from typing import Literal
 
 import msgspec
 
@@ -119,7 +120,8 @@ def _fail(memory: Memory, row: Row, ending: Retried | Buried, failure: Failure) 
         crashes=job.crashes + ending.crashed,
         losses=job.losses + ending.lost,
     )
-    tell_redrive(memory, job, "buried" if isinstance(ending, Buried) else "retried", failure.fingerprint)
+    how: Literal["buried", "retried"] = "buried" if isinstance(ending, Buried) else "retried"
+    tell_redrive(memory, job, how, failure.fingerprint, failure.plain)
     memory.count(job, "failed", *(["crashed"] if ending.crashed else []), *(["lost"] if ending.lost else []))
 
 

@@ -27,6 +27,7 @@ from redrive.stores.sqlite.journal import SqliteJournal
 from redrive.stores.sqlite.letters import SqliteLetters
 from redrive.stores.sqlite.lock import WriteLock
 from redrive.stores.sqlite.migrating import migrate, pending, steps
+from redrive.stores.sqlite.operations import SqliteOperations
 from redrive.stores.sqlite.readers import Readers
 from redrive.stores.sqlite.redrives import SqliteRedrives
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
@@ -66,6 +67,7 @@ class SqliteStore:
         self.sampler = Sampler(random.Random())
         self.jobs = SqliteJobs(self)
         self.letters = SqliteLetters(self)
+        self.operations = SqliteOperations(self)
         self.redrives = SqliteRedrives(self)
         self.workers = SqliteWorkers(self)
         self.journal = SqliteJournal(self)

@@ -31,6 +31,7 @@ class _Letter(NamedTuple):
     job_state: str | None
     job_queue: str | None
     key: str | None
+    ended_at: int | None
 
     @property
     def about(self) -> About:
@@ -50,9 +51,9 @@ def discard(tx: Transaction, ids: Sequence[str], actor: str, reason: str, upto: 
     return _disposed(found, left)
 
 
-def restore(tx: Transaction, ids: Sequence[str], actor: str, reason: str) -> Disposed:
-    """Undo a discard: dead again, with an open letter in its group."""
-    found, left = _chosen(tx, ids, lambda letter: why_not_restored(letter.state, letter.died_at))
+def restore(tx: Transaction, ids: Sequence[str], actor: str, reason: str, upto: int) -> Disposed:
+    """Undo discards of `upto` or before: dead again, with an open letter in its group."""
+    found, left = _chosen(tx, ids, lambda each: why_not_restored(each.state, each.died_at, each.ended_at or 0, upto))
     found = _without_taken_keys(tx, found, left)
     tx.run("restore_jobs", _seqs(found))
     tx.run("restore_letters", blobs_of([letter.id for letter in found]))

@@ -21,7 +21,7 @@ def discard(tx: Transaction, about: Row, reason: str, *, actor: str | None = Non
     )
     if epoch > 1:
         end_letters(tx, [id], LetterState.DISCARDED)
-        tell_redrives(tx, [(id, epoch, "discarded", reason)])
+        tell_redrives(tx, [(id, epoch, "discarded", reason, "")])
 
 
 def end_letters(tx: Transaction, ids: Sequence[bytes], state: LetterState) -> None:

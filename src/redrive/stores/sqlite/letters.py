@@ -65,9 +65,9 @@ class SqliteLetters:
         """End dead jobs and their open letters, of those that failed last at `upto` or before."""
         return await self._store.write(lambda tx: disposing.discard(tx, ids, actor, reason, upto))
 
-    async def restore(self, ids: Sequence[str], actor: str, reason: str) -> Disposed:
-        """Undo a discard: dead again, with an open letter in its group."""
-        return await self._store.write(lambda tx: disposing.restore(tx, ids, actor, reason))
+    async def restore(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
+        """Undo discards of `upto` or before: dead again, with an open letter in its group."""
+        return await self._store.write(lambda tx: disposing.restore(tx, ids, actor, reason, upto))
 
     async def purge(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
         """Remove letters with their failures, notes and jobs; a tombstone keeps their ids from being added again."""

@@ -10,8 +10,12 @@ from redrive.stores.sqlite.values import blobs_of
 _OUTCOMES = ("succeeded", "recurred", "otherwise", "discarded")
 _VERDICTS = ("passed", "relapsed", "strayed", "dropped")
 
-Told = tuple[bytes, int, Ending, str]
-"""A job, its epoch, how an attempt of it ended, and the group of its failure or why it was discarded."""
+Told = tuple[bytes, int, Ending, str, str]
+"""A job, its epoch, how an attempt ended, the group of its failure (or why it was discarded), that without rules.
+
+The cause of an item is the group that its letter was in when the redrive was frozen. It has recurred when the new
+failure is in that group, or would be without rules, or is where the letter was moved meanwhile.
+"""
 
 
 def tell_redrives(tx: Transaction, told: Sequence[Told]) -> None:
@@ -22,12 +26,12 @@ def tell_redrives(tx: Transaction, told: Sequence[Told]) -> None:
     by_cause: Counter[tuple[bytes, str, str]] = Counter()
     by_stage: Counter[tuple[bytes, int, str]] = Counter()
     items = []
-    for id, epoch, ending, why in told:
+    for id, epoch, ending, why, plain in told:
         row = under_way.get(id)
         if row is None or row[3] != epoch:
             continue
-        redrive, _, cause, _, before, stage, judge = row
-        outcome, verdict = judged(ending, same=why == cause, judge=judge)
+        redrive, _, cause, _, before, stage, judge, group = row
+        outcome, verdict = judged(ending, same=cause in (why, plain) or why == group, judge=judge)
         verdict = verdict if before is None else None
         if outcome or verdict:
             items.append((redrive, id, outcome, verdict, "" if ending == "succeeded" else why, tx.now))

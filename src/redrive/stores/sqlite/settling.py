@@ -99,9 +99,9 @@ class _Endings:
         tx.many("add_traceback", list(self._tracebacks.items()))
         tx.many("add_failure", self._failures)
         tx.many("bury", self._buried)
+        tell_redrives(tx, self._told)  # before a letter forgets which group it was in
         if self._letters:
             self._write_letters()
-        tell_redrives(tx, self._told)
 
     def _write_done(self) -> None:
         """The happy path; it is counted once for all that are alike, not once for each."""
@@ -140,7 +140,7 @@ class _Endings:
             keep(tx, job, worker)
         if job.epoch > 1:
             self._closed.append(id)
-            self._told.append((id, job.epoch, "succeeded", ""))
+            self._told.append((id, job.epoch, "succeeded", "", ""))
         if tx.all_events:
             tx.journal("job.succeeded", (id, job.task, job.queue, job.epoch, job.attempts + 1), worker=worker)
 
@@ -219,7 +219,9 @@ class _Endings:
         if settlement.job.epoch > 1:
             fingerprint = writable(failure.fingerprint)
             ended = isinstance(settlement, Buried)
-            self._told.append((lease[0], settlement.job.epoch, "buried" if ended else "retried", fingerprint))
+            self._told.append(
+                (lease[0], settlement.job.epoch, "buried" if ended else "retried", fingerprint, writable(failure.plain))
+            )
         names = ["failed", *(["crashed"] if settlement.crashed else []), *(["lost"] if settlement.lost else [])]
         self._count(settlement, lease, *names)
 

@@ -140,7 +140,8 @@ def failure_row(job: bytes, failure: Failure, traceback: bytes | None) -> Row:
     return (
         job, f.epoch, f.attempt, f.at, f.duration, writable(f.reason), writable(f.type), writable(f.message), traceback,
         writable(f.fingerprint), writable(f.title), f.retryable, writable_or_none(f.step), writable(f.host), f.process,
-        writable_or_none(f.release), writable(f.worker), writable_or_none(f.cause), f.truncated,
+        writable_or_none(f.release), writable(f.worker), writable_or_none(f.cause), f.truncated, writable(f.frame),
+        writable(f.plain), writable(f.plain_title),
     )  # fmt: skip
 
 
@@ -165,4 +166,7 @@ def failure_of(row: Row) -> Failure:
         worker=row[15],
         cause=row[16],
         truncated=bool(row[17]),
+        frame=row[18],
+        plain=row[19],
+        plain_title=row[20],
     )

@@ -16,6 +16,7 @@ from redrive.testing.contract.journal import JournalRules
 from redrive.testing.contract.letters import LetterRules
 from redrive.testing.contract.marking import MarkingRules
 from redrive.testing.contract.operating import OperatingRules
+from redrive.testing.contract.operations import OperationRules
 from redrive.testing.contract.reading import ReadingRules
 from redrive.testing.contract.redriven import RedrivenRules
 from redrive.testing.contract.redrives import RedriveRules
@@ -42,6 +43,7 @@ class StoreContract(
     EditingRules,
     SamplingRules,
     OperatingRules,
+    OperationRules,
     ReadingRules,
     WorkerRules,
     JournalRules,

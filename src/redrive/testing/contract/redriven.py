@@ -5,7 +5,8 @@ import msgspec
 from redrive.clock import SECOND, ManualClock
 from redrive.job import State
 from redrive.letter import LetterState
-from redrive.store import Buried, Done, Retried, Store
+from redrive.query.tree import EVERYTHING
+from redrive.store import Buried, Done, Move, Retried, Share, Store
 from redrive.testing.contract.base import Rules
 from redrive.testing.contract.redrives import dead, frozen, item, tally
 from redrive.testing.factories import a_failure, claimed, settled, state_of
@@ -70,6 +71,32 @@ class RedrivenRules(Rules):
             ("recurred", "f00d", "ConnectionError in email.send", second.id),
         ]
 
+    async def test_new_rules_about_causes_change_no_verdict(self, store: Store) -> None:
+        """An item keeps its cause: what fails as before has recurred, by whatever name the rules know it now."""
+        first, second, third = await dead(store, 3)
+        redrive = await frozen(store)
+        await store.redrives.release(redrive.id, 1, 3, 3)
+        await _moved(store, second.id)
+        claims = {job.id: job for job in await claimed(store, 3)}
+        renamed = a_failure(epoch=2, fingerprint="cafe", plain="f00d")
+        moved = a_failure(epoch=2, fingerprint="cafe")
+        await settled(store, Buried(job=claims[first.id], failure=renamed))
+        await settled(store, Buried(job=claims[second.id], failure=moved))
+        await settled(store, Buried(job=claims[third.id], failure=moved))
+        seen = await tally(store, redrive)
+        assert (seen.recurred, seen.relapsed, seen.otherwise, seen.strayed) == (2, 2, 1, 1)
+        assert [(await item(store, redrive, job.id)).cause for job in (first, second, third)] == ["f00d"] * 3
+        assert (await item(store, redrive, third.id)).state == "otherwise"
+
+    async def test_a_letter_that_was_moved_is_released_with_its_cause(self, store: Store) -> None:
+        """The redrive holds it in the group in which it was frozen."""
+        [job] = await dead(store, 1)
+        redrive = await frozen(store)
+        await _moved(store, job.id)
+        assert (await store.redrives.release(redrive.id, 1, 1, 1)).released == 1
+        await settled(store, Done(job=(await claimed(store))[0]))
+        assert (await tally(store, redrive)).succeeded == 1
+
     async def test_a_job_that_dies_again_returns_to_its_letter(self, store: Store) -> None:
         """With its history; and may be redriven again."""
         [job] = await dead(store, 1)
@@ -112,3 +139,14 @@ class RedrivenRules(Rules):
         await settled(store, Done(job=(await claimed(store))[0]))
         seen = await tally(store, redrive)
         assert (seen.recurred, seen.succeeded) == (1, 0)
+
+
+async def _moved(store: Store, id: str) -> None:
+    """The letter is regrouped."""
+    letter = await store.letters.get(id)
+    assert letter is not None
+    move = Move(id=id, failed_at=letter.failed_at, before=letter.group, group="cafe", title="quota", plain="f00d")
+    operation = await store.operations.open("regroup", EVERYTHING, "alice", "")
+    ended = await store.operations.step(operation.id, None, Share(mark=None, moves=(move,)))
+    assert ended is not None
+    assert ended.done == 1

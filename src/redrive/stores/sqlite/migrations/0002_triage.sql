@@ -17,6 +17,44 @@ CREATE INDEX letter_open_of_task ON letter (task, failed_at, id) WHERE state = '
 CREATE INDEX letter_open_of_reason ON letter (reason, failed_at, id) WHERE state = 'open';
 CREATE INDEX letter_open_of_group ON letter (fingerprint, failed_at, id) WHERE state = 'open';
 CREATE INDEX letter_ended_of_state ON letter (state, failed_at, id) WHERE state <> 'open';
+CREATE INDEX letter_ended_of_group ON letter (fingerprint, failed_at) WHERE state <> 'open';
 
 -- The letters of a redrive that begins with the oldest, whose turns are below zero.
 CREATE INDEX redrive_item_age ON redrive_item (redrive, turn) WHERE state = 'pending' AND turn < 0;
+
+-- Bulk operations that whoever is there carries on, and what they have done to which groups.
+CREATE TABLE operation (
+  id BLOB PRIMARY KEY,
+  verb TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('running', 'finished', 'cancelled')),
+  query TEXT NOT NULL,
+  filter TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  change TEXT NOT NULL,
+  opened_at INTEGER NOT NULL,
+  cut INTEGER NOT NULL, -- the last failure before it was opened
+  mark_at INTEGER, -- how far it has come
+  mark_id BLOB,
+  moved_at INTEGER NOT NULL DEFAULT 0,
+  ended_at INTEGER,
+  done INTEGER NOT NULL DEFAULT 0,
+  rest TEXT NOT NULL DEFAULT '{}' -- how many letters were left, by why
+) STRICT, WITHOUT ROWID;
+CREATE INDEX operation_of_state ON operation (state, id);
+CREATE TABLE operation_part (
+  operation BLOB NOT NULL,
+  fingerprint TEXT NOT NULL,
+  into_group TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  PRIMARY KEY (operation, fingerprint, into_group)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX operation_part_group ON operation_part (fingerprint, operation);
+-- An edit of many letters can be taken back from those that were not touched since.
+ALTER TABLE letter_payload ADD COLUMN operation BLOB;
+ALTER TABLE letter_payload ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX letter_payload_operation ON letter_payload (operation, letter) WHERE operation IS NOT NULL;
+-- What fingerprints are made of, so that rules can be applied to what is there.
+ALTER TABLE failure ADD COLUMN frame TEXT NOT NULL DEFAULT '';
+ALTER TABLE failure ADD COLUMN plain TEXT NOT NULL DEFAULT '';
+ALTER TABLE failure ADD COLUMN plain_title TEXT NOT NULL DEFAULT '';

@@ -6,7 +6,7 @@ WHERE /* condition */ 1
 -- name: letters_to_dispose
 -- These letters with what is left of their jobs.
 SELECT l.id, l.state, l.failed_at, l.died_at, l.task, l.queue, l.priority, l.epochs, l.attempts, l.reason, l.fingerprint,
-  j.seq, j.state, j.queue, j.key
+  j.seq, j.state, j.queue, j.key, l.ended_at
 FROM carray(?1) AS wanted JOIN letter AS l ON l.id = wanted.value LEFT JOIN job AS j ON j.id = l.id
 
 -- name: keep_deaths

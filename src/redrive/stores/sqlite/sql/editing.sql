@@ -1,11 +1,12 @@
 -- name: letters_to_edit
 -- These letters with what their jobs have.
-SELECT l.id, l.state, l.version, l.task, l.queue, l.priority, l.epochs, l.attempts, j.seq, j.payload_version, j.payload
+SELECT l.id, l.state, l.version, l.task, l.queue, l.priority, l.epochs, l.attempts, j.seq, j.payload_version, j.payload,
+  l.fingerprint
 FROM carray(?1) AS wanted JOIN letter AS l ON l.id = wanted.value LEFT JOIN job AS j ON j.id = l.id
 
 -- name: keep_payload
 -- What a job was given until now.
-INSERT INTO letter_payload (letter, version, replaced_at, actor, payload) VALUES (?, ?, ?, ?, ?)
+INSERT INTO letter_payload (letter, version, replaced_at, actor, payload, operation, epoch) VALUES (?, ?, ?, ?, ?, ?, ?)
 
 -- name: edit_job
 -- Another payload, and so another idempotency key.

@@ -152,7 +152,9 @@ WHERE redrive = ?1 AND state = ?4 AND id > ?2 ORDER BY id LIMIT ?3
 
 -- name: items_under_way
 -- Which of these jobs a redrive has brought back and waits for.
-SELECT i.redrive, i.id, i.cause, i.epoch, i.verdict, i.stage, r.judge FROM carray(?1) AS wanted
+SELECT i.redrive, i.id, i.cause, i.epoch, i.verdict, i.stage, r.judge,
+  (SELECT l.fingerprint FROM letter AS l WHERE l.id = i.id)
+FROM carray(?1) AS wanted
 JOIN redrive_item AS i ON i.id = wanted.value AND i.state IN ('pending', 'released') AND i.state = 'released'
 JOIN redrive AS r ON r.id = i.redrive
 

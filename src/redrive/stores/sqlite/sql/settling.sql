@@ -31,8 +31,8 @@ WHERE seq = ?1
 -- One attempt that failed.
 INSERT INTO failure (
   job, epoch, attempt, at, duration, reason, type, message, traceback, fingerprint, title, retryable, step, host,
-  process, release, worker, cause, truncated
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  process, release, worker, cause, truncated, frame, plain, plain_title
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: add_traceback
 -- A traceback is kept once, however many failures share it.
@@ -41,6 +41,6 @@ INSERT INTO traceback (hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING
 -- name: failures_of
 -- Every failure of a job, oldest first.
 SELECT f.reason, f.type, f.message, t.text, f.fingerprint, f.title, f.retryable, f.epoch, f.attempt, f.at, f.duration,
-  f.step, f.host, f.process, f.release, f.worker, f.cause, f.truncated
+  f.step, f.host, f.process, f.release, f.worker, f.cause, f.truncated, f.frame, f.plain, f.plain_title
 FROM failure AS f LEFT JOIN traceback AS t ON t.hash = f.traceback
 WHERE f.job = ? ORDER BY f.seq
