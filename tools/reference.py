@@ -74,6 +74,8 @@ REDRIVE_OPTIONS = {
     "order": "`spread`: groups take turns, of all hosts and ages; `oldest`: as they failed",
     "set": 'values at places of each payload: `["payload.limit=5"]`; the original is kept',
     "patch": "a JSON Patch (RFC 6902) of each payload, instead of `set`",
+    "force": "also letters that need review, and jobs whose time is over; demands a `reason`",
+    "when_release": "wait until a worker that serves its letters reports such a release: `>= 2.4.1`, or its name",
     "wait": "`False`: leave it to the workers",
 }
 
@@ -110,6 +112,11 @@ def settings() -> str:
         '`retry="NAME"`. Keys: `max_attempts`, `backoff` (`exponential`, `linear`, `fixed`, `delays`, `immediate`), '
         "`base`, `multiplier`, `cap`, `step`, `delay`, `delays`, `jitter` (`full`, `equal`, `decorrelated`, `none`), "
         "`within`, `crash_limit`, and `on`, a table from a reason to `bury`, `discard`, a delay or another policy.\n\n"
+        "## Rules\n\n"
+        "Each `[[rules]]` says what is done with letters without a person. Keys: `when`, a filter of open letters; "
+        "`action`, one of `retry`, `discard`, `review`, `notify`; `after`, how long since the last failure; `name`, "
+        "else its number; `reason`, for the history; with `retry` also `max_epochs` and every option of "
+        "`redrive dlq retry` with `_` for `-`. The first rule that fits has the letter.\n\n"
         "## Names from other tools\n\n"
         "`MAX_RETRY_ATTEMPTS`, `RETRY_DELAY_SECONDS` (a fixed delay without jitter), `LOG_LEVEL` and `WORKER_ID` work "
         "too.\n"

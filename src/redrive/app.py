@@ -369,7 +369,7 @@ def connect(config: Config, clock: Clock | None = None) -> Store:
         done_retention=config.retention.done,
         key_lifetime=config.retention.key,
         closed_retention=config.retention.closed,
-        journal=config.journal,
+        **{name: config.value(name) for name in ("journal", "max_epochs")},
     )
     url = config.resolved_url
     scheme = url.partition(":")[0]

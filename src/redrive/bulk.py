@@ -48,7 +48,7 @@ def chosen(verb: Wanted, filter: str, named: Targets | None, now: int, *, all: b
     if all and (named is not None or filter.strip()):
         raise UsageError(f"there are two answers to which letters to {verb}: some, and all; leave one out")
     terms = [parse(filter, now), _able(verb, filter, now, named), Compare("failed_at", "<=", now)]
-    return Both(tuple(terms if named is None else [*terms, _named(named)]))
+    return Both(tuple(terms if named is None else [*terms, named_in(named)]))
 
 
 def _able(verb: Wanted, filter: str, now: int, named: Targets | None) -> Tree:
@@ -59,7 +59,8 @@ def _able(verb: Wanted, filter: str, now: int, named: Targets | None) -> Tree:
     return _NOT_REDRIVEN if verb == "purge" and asked else _OPEN
 
 
-def _named(named: Targets) -> Tree:
+def named_in(named: Targets) -> Tree:
+    """The letters that are named, and those of the groups that are."""
     if len(named.groups) + len(named.letters) > NAMED_LIMIT:
         raise UsageError(f"these are more than {NAMED_LIMIT} names; say what they have in common as a filter")
     ids = tuple(id.replace("-", "") for id in named.letters)

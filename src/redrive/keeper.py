@@ -20,12 +20,14 @@ from redrive.duties.operator import Operator
 from redrive.duties.pruner import Pruner
 from redrive.duties.reaper import Reaper
 from redrive.duties.redriver import Redriver
+from redrive.duties.ruler import Ruler
 from redrive.duties.sampler import Sampler
 from redrive.errors import StoreError
 from redrive.failpoints import reached
 from redrive.operations import workshop_of
 from redrive.presence import WRITE_LOCK, Presence, cleanup, gone, sweep
 from redrive.reshaping import Reshaper
+from redrive.rules import automatic_rules
 from redrive.store import Lease, Store, Worker
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class Keeper:
         duties: list[Duty] = [self._reaper, Pruner(store), Sampler(store, self._clock), Merger(store)]
         duties.append(Redriver(store, self._clock, Reshaper(bench.app)))
         duties.append(Operator(store, self._clock, workshop_of(bench.app)))
+        if rules := automatic_rules(bench.app.config):
+            duties.append(Ruler(store, self._clock, rules))
         self._duties = Duties(store, self._clock, row.id, duties, self._settings.lease)
         self._beaten_at = NEVER
         self._shown: tuple[str, ...] = ()

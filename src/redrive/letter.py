@@ -103,6 +103,9 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     release: str | None = None
     version: int = 1
     owner: str | None = None  # its own, else its group's
+    review: str | None = None  # why it needs a person before it may run again
+    returns: int = 0  # how often in a row it came back with the cause that it had before
+    rule: str | None = None  # the rule that has held it, ended it or told of it since it died
     workflow: str | None = None  # the batch that its job belongs to
     payload: bytes | None = None
     headers: bytes | None = None

@@ -19,9 +19,11 @@ from redrive.job import name_of, priority_of
 from redrive.limits import Limits
 from redrive.overrides import overrides
 from redrive.ramp import FIRST_STAGES, Cause, Pace, Step, next_step
+from redrive.releases import release_wanted
 from redrive.reshaping import Reshape, Reshaper
 from redrive.retry import Retry
 from redrive.store import Given, Pattern, Plan, Redrive, Stage, Store, Tally
+from redrive.waiting import begin
 
 if TYPE_CHECKING:
     from redrive.app import Redrive as App
@@ -72,6 +74,8 @@ class Options(TypedDict, total=False):
     order: Literal["spread", "oldest"]
     set: Sequence[str] | str  # values at places of each payload: "payload.limit=5"
     patch: Sequence[Any] | None  # a JSON Patch of each payload
+    force: bool  # also letters that need review, and jobs that have expired; demands a reason
+    when_release: str | None  # such as ">= 2.4.1": wait until a worker reports such a release
     wait: bool  # False: leave it to the workers
 
 
@@ -85,6 +89,8 @@ def plan_from(filter: str, options: Options, policies: Mapping[str, Mapping[str,
     if order not in ("spread", "oldest"):
         raise UsageError(f"order={order!r} is unknown; there are spread and oldest")
     queue, priority, patch = options.get("queue"), options.get("priority"), options.get("patch")
+    if options.get("force") and not options.get("reason", "").strip():
+        raise UsageError("force brings back what needs a person; say why with reason= (--reason)")
     return Plan(
         filter=filter,
         limit=_least("limit", options.get("limit")),
@@ -102,6 +108,8 @@ def plan_from(filter: str, options: Options, policies: Mapping[str, Mapping[str,
         order=order,
         settings=_settings(options),
         patch=None if patch is None else check_patch(list(patch) if isinstance(patch, tuple) else patch),
+        force=bool(options.get("force")),
+        when_release=release_wanted(options.get("when_release")),
     )
 
 
@@ -195,6 +203,8 @@ async def drive(store: Store, clock: Clock, id: str, reshape: Reshape = PLAIN) -
         raise NotFound(f"there is no redrive {id} in {store.url}")
     if redrive.state == "freezing":
         return await _freeze(store, redrive)
+    if redrive.state == "waiting":
+        return await begin(store, redrive)
     return await _go(store, clock, redrive, reshape) if redrive.state == "running" else None
 
 
@@ -278,7 +288,7 @@ class Run:
 
     @property
     def state(self) -> str:
-        """freezing, running, paused, finished or cancelled."""
+        """freezing, waiting, running, paused, finished or cancelled."""
         return self.redrive.state
 
     @property

@@ -343,6 +343,7 @@ class Total(msgspec.Struct, frozen=True, kw_only=True):
     priority: int
     reason: str
     n: int
+    review: int = 0  # so many of them need a person
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -376,6 +377,7 @@ class Foreign(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[Failure, ...]  # at least one, oldest first
     first_failed_at: int
     version: int = 1
+    review: str | None = None  # why it needs a person
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -468,6 +470,18 @@ class Letters(Protocol):
 
     async def note(self, text: str, actor: str, groups: Sequence[str] = (), ids: Sequence[str] = ()) -> int:
         """Write something about groups and letters that outlives their retries; answers how many there are."""
+        ...
+
+    async def review(self, ids: Sequence[str], why: str | None, actor: str, *, rule: str | None = None) -> Disposed:
+        """Say why open letters need a person, or with None that they need none any more, and count returns anew."""
+        ...
+
+    async def ruled(self, ids: Sequence[str], rule: str) -> None:
+        """Remember which rule has dealt with these deaths."""
+        ...
+
+    async def notify(self, ids: Sequence[str], rule: str, actor: str) -> list[str]:
+        """Write a line for each group of open letters that no rule has dealt with since they died; answers which."""
         ...
 
 
@@ -599,8 +613,8 @@ class Operations(Protocol):
 
 # --- redrives ---------------------------------------------------------------------------------------------------------
 
-RedriveState = Literal["freezing", "running", "paused", "finished", "cancelled"]
-OPEN_REDRIVES: tuple[RedriveState, ...] = ("freezing", "running", "paused")
+RedriveState = Literal["freezing", "waiting", "running", "paused", "finished", "cancelled"]
+OPEN_REDRIVES: tuple[RedriveState, ...] = ("freezing", "waiting", "running", "paused")
 
 ItemState = Literal["pending", "released", "succeeded", "recurred", "otherwise", "skipped", "discarded"]
 """Of a letter in a redrive: `recurred` failed as it did before, `otherwise` failed of something new."""
@@ -625,6 +639,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     order: Literal["spread", "oldest"] = "spread"
     settings: tuple[str, ...] = ()  # values set at places of each payload: `payload.limit=5`
     patch: list[Any] | None = None  # a JSON Patch of each payload
+    force: bool = False  # also letters that need a person, and jobs that have expired
+    when_release: str | None = None  # begins when a worker reports such a release
 
     @property
     def reshapes(self) -> bool:
@@ -650,6 +666,7 @@ class Redrive(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     opened_at: int
     version: int = 1
     frozen_at: int | None = None
+    begun_at: int | None = None  # of one that waits for a release
     ended_at: int | None = None
     total: int = 0  # letters in it
     stage: int = 0
@@ -759,8 +776,9 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
 class Redrives(Protocol):
     """Redrives: open, freeze, release in stages, watch."""
 
-    async def open(self, plan: Plan, actor: str, reason: str) -> Redrive:
-        """Begin one; letters that die from here on are not in it."""
+    async def open(self, plan: Plan, actor: str, reason: str, *, sole: bool = False) -> Redrive:
+        """Begin one; letters that die from here on are not in it. `sole`: unless this actor has an open one, which is
+        answered then."""
         ...
 
     async def freeze(self, id: str, limit: int) -> bool:
@@ -781,7 +799,7 @@ class Redrives(Protocol):
         """
         ...
 
-    async def weigh(self, ids: Sequence[str], *, payloads: bool = False) -> Weighed:
+    async def weigh(self, ids: Sequence[str], plan: Plan) -> Weighed:
         """What a redrive would do now with these open letters, without doing it."""
         ...
 
@@ -797,8 +815,14 @@ class Redrives(Protocol):
         """One redrive."""
         ...
 
-    async def find(self, states: Sequence[RedriveState] = (), limit: int = 50) -> list[Redrive]:
-        """Redrives in these states, or all of them; the newest first."""
+    async def find(
+        self, states: Sequence[RedriveState] = (), limit: int = 50, actor: str | None = None
+    ) -> list[Redrive]:
+        """Redrives in these states, or all of them, or all that an actor has opened; the newest first."""
+        ...
+
+    async def places(self, id: str) -> list[tuple[str, str]]:
+        """In which queue its letters that are not released yet would run, and as which task."""
         ...
 
     async def tally(self, id: str) -> list[Tally]:
@@ -823,13 +847,20 @@ class Redrives(Protocol):
 def becomes(redrive: Redrive, wanted: RedriveState) -> RedriveState | None:
     """What a redrive is when somebody wants it to be that; None when it cannot."""
     match redrive.state, wanted:
-        case ("freezing" | "running", "paused") | ("freezing" | "running" | "paused", "cancelled"):
+        case ("freezing" | "waiting" | "running", "paused"):
+            return wanted
+        case ("freezing" | "waiting" | "running" | "paused", "cancelled"):
             return wanted
         case ("paused", "running"):
-            return "running" if redrive.frozen_at is not None else "freezing"
-        case ("running", "finished"):
+            return "freezing" if redrive.frozen_at is None else "waiting" if waits(redrive) else "running"
+        case ("waiting", "running") | ("running", "finished"):
             return wanted
     return None
+
+
+def waits(redrive: Redrive) -> bool:
+    """Whether it has not begun, because no worker has reported the release that it waits for."""
+    return redrive.plan.when_release is not None and redrive.begun_at is None
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------
@@ -966,6 +997,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     key_lifetime: int = 24 * 3_600_000_000
     closed_retention: int = 30 * 24 * 3_600_000_000
     journal: Literal["events", "all"] = "events"
+    max_epochs: int = 5  # a letter that comes back so often in a row with the same cause needs a person; 0: never
     busy_timeout: float = 30.0
     force: bool = False  # open it although the file system or engine is not fit
 

@@ -18,6 +18,7 @@ from redrive.query.matching import Subject, matcher
 from redrive.query.parsing import parse
 from redrive.query.tree import EVERYTHING, Both, Compare, Tree, fields_in
 from redrive.repair import change_from
+from redrive.reviews import reviewed, to_review, why_of
 from redrive.store import Change, Edit, Mark, Operation, OperationVerb, Page, Store
 from redrive.targets import kept, note_of, targets
 
@@ -278,6 +279,24 @@ class Letters:
     def note(self, what: Iterable[str] | str, text: str) -> int:
         """Write a note on groups and letters; it outlives their retries."""
         return portal.run(lambda: self.anote(what, text), "note")
+
+    async def areview(
+        self, what: Iterable[str] | str = (), reason: str | None = None, *, filter: str = "", all: bool = False
+    ) -> int:
+        """Hold open letters until a person has looked; without a reason let those go that are held: how many."""
+        named = what if isinstance(what, str) else tuple(what)
+        store, tally = await self._app.opened(), Tally()
+        found = await targets(store, named) if named else None
+        tree = to_review(filter, found, self._app.clock.now(), held=reason is None, all=all)
+        async for chunk in reviewed(store, tree, None if reason is None else why_of(reason), actor()):
+            tally.add(chunk)
+        return tally.done
+
+    def review(
+        self, what: Iterable[str] | str = (), reason: str | None = None, *, filter: str = "", all: bool = False
+    ) -> int:
+        """Hold open letters until a person has looked; without a reason let those go that are held: how many."""
+        return portal.run(lambda: self.areview(what, reason, filter=filter, all=all), "review")
 
     async def amute(self, groups: Iterable[str] | str, duration: Duration | None = None, reason: str = "") -> int:
         """Leave groups out of `dlq groups` for this long, or until they are opened; answers how many."""

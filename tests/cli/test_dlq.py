@@ -264,6 +264,7 @@ STATS = """\
 3 open letters
   oldest          2026-01-01T00:01:00.000Z (4m ago)
   newest          2026-01-01T00:03:00.000Z (2m ago)
+  eligible        3
   retries         healed 0 % of what failed in the last 24 hours (0 of 3)
 
 by queue

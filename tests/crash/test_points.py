@@ -74,6 +74,14 @@ def change_all(scene: Scene, case: Case, point: str) -> None:
     scene.start("operator", "--open").finished()
 
 
+def wait_for_a_fix(scene: Scene, case: Case, point: str) -> None:
+    """A redrive waits for a release that is there; who lets it begin dies at the point, another one goes on."""
+    scene.drain("--add", *jobs(case))
+    scene.killed_at(point, "driver", "--open", "--work", "--when-release", ">= 2.4", **case.settings)
+    scene.start("driver", "--open", "--work", **case.settings).finished()
+    scene.drain()
+
+
 def jobs(case: Case) -> list[str]:
     """What a client is asked to add."""
     return [f"{case.task}={new_id()}" for _ in range(case.jobs)]
@@ -96,6 +104,7 @@ CASES = [
     Case("redrive.chunk", "mended", jobs=9, play=bring_back),
     Case("operation.opened", "hopeless", jobs=9, end="dead", play=change_all),
     Case("operation.chunk", "hopeless", jobs=9, end="dead", play=change_all),
+    Case("redrive.begun", "mended", jobs=9, play=wait_for_a_fix, settings={"release": "2.4.1"}),
     Case("migrate.1", play=migrate),
     Case("migrate.2", play=migrate),
 ]

@@ -24,6 +24,7 @@ FAILPOINTS = [
     "redrive.chunk",
     "operation.opened",
     "operation.chunk",
+    "redrive.begun",
     "migrate.1",
     "migrate.2",
 ]

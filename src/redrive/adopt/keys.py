@@ -41,7 +41,7 @@ _WORDS = {
     "context": "error_context",
     "log": "json_log_location",
 }
-_NOT_THESE = {"item", "type", "error_signature", "state", "age"}
+_NOT_THESE = {"item", "type", "error_signature", "state", "age", "returns", "rule"}
 """Aliases of filters that mean something else in a record."""
 
 ABSENT = ("", "\\N", "NULL")

@@ -91,7 +91,8 @@ class _Stranger:
         known = [self._keys.time("first_failed_at"), self._keys.time("created_at"), failures[0].at]
         first = next(at for at in known if at is not None)
         job = msgspec.structs.replace(job, headers=self._headers(), created_at=self._keys.time("created_at") or 0)
-        return Foreign(job=job, failures=failures, first_failed_at=min(first, failures[-1].at))
+        review, first = self._review_told(), min(first, failures[-1].at)
+        return Foreign(job=job, failures=failures, first_failed_at=first, review=review)
 
     # the job --------------------------------------------------------------------------------------------------------
 
@@ -182,7 +183,7 @@ class _Stranger:
         found.sort(key=lambda failure: failure.at)
         if not found:
             found = [self._failure(self._keys, job, job.attempts, at)]
-        if not self._may_heal():
+        if self._review_told() is not None:
             found[-1] = msgspec.structs.replace(found[-1], retryable=False)
         return tuple(found)
 
@@ -202,12 +203,14 @@ class _Stranger:
         times = (self._keys.time(name) for name in ("failed_at", "first_failed_at", "created_at"))
         return next((at for at in times if at is not None), self._wanted.now)
 
-    def _may_heal(self) -> bool:
-        """What the record says of trying again; it stays among what is left of it too."""
-        may = self._keys.truth("eligible") is not False and not self._keys.truth("review")
-        self._keys.put_back("eligible")
-        self._keys.put_back("review")
-        return may
+    def _review_told(self) -> str | None:
+        """Why a person is needed, as the record says; it stays among what is left of it too."""
+        held, free = self._keys.truth("review"), self._keys.truth("eligible")
+        for field in ("eligible", "review"):
+            self._keys.put_back(field)
+        if held:
+            return "it was imported with manual_review_required"
+        return "it was imported with reprocess_eligible = false" if free is False else None
 
     def _failure(self, keys: Keys, job: Job, number: int, at: int) -> Failure:
         type, detail = _kind(keys.get("error") or keys.bare("type"))
@@ -267,7 +270,9 @@ class _Own(_Stranger):
         )
         failures = self._own_failures(job)
         first = keys.time("first_failed_at") or failures[0].at
-        return Foreign(job=job, failures=failures, first_failed_at=first, version=keys.version())
+        return Foreign(
+            job=job, failures=failures, first_failed_at=first, version=keys.version(), review=keys.text("review")
+        )
 
     def _own_payload(self) -> Any:
         """Null is not written; a letter of a list has none at all."""

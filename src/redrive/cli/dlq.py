@@ -4,7 +4,19 @@ from collections.abc import AsyncIterator
 
 import click
 
-from redrive.cli import analyzing, disposing, editing, exporting, importing, marking, regrouping, retrying, stats
+from redrive.cli import (
+    analyzing,
+    disposing,
+    editing,
+    exporting,
+    importing,
+    marking,
+    regrouping,
+    retrying,
+    reviewing,
+    ruling,
+    stats,
+)
 from redrive.cli.cause import SHORT, show_group, show_groups
 from redrive.cli.events import last_of
 from redrive.cli.lazy import Group
@@ -30,7 +42,9 @@ _LIST = (
     Column("TRIES", right=True),
     Column("GROUP"),
     Column("ERROR", shrink=True),
+    Column("REVIEW", shrink=True),
 )
+"""The last one is shown where a letter needs review."""
 
 ENTRIES = 1_000
 """So many entries of the journal are told of one letter."""
@@ -81,7 +95,9 @@ async def _list(session: Session, tree: Tree, limit: int, as_json: bool) -> None
         if not rows:
             say(f"there are no such letters in {store.url}")
             return
-        table(_LIST, rows[:limit])
+        held = [cells for cells in rows[:limit] if cells[-1]]
+        columns = _LIST if held else _LIST[:-1]
+        table(columns, [cells[: len(columns)] for cells in rows[:limit]])
         if len(rows) > limit:
             say(f"these are the last {limit:,}; there are more, and --limit shows them")
 
@@ -103,6 +119,7 @@ def _row(letter: Letter, now: int) -> list[str]:
         tries,
         letter.group[:SHORT],
         letter.message or letter.type,
+        letter.review or "",
     ]
 
 
@@ -180,9 +197,18 @@ async def _show(session: Session, id: str, repro: bool, as_json: bool) -> None:
 
 
 command.add_command(retrying.command)
-for verb in (marking.assign, marking.note, marking.mute, marking.close, editing.edit, *disposing.VERBS):
+for verb in (
+    marking.assign,
+    marking.note,
+    marking.mute,
+    marking.close,
+    editing.edit,
+    reviewing.command,
+    *disposing.VERBS,
+):
     command.add_command(verb)
 command.add_command(regrouping.command)
+command.add_command(ruling.command)
 command.add_command(stats.command)
 command.add_command(analyzing.command)
 command.add_command(exporting.command)

@@ -19,6 +19,7 @@ from redrive.redrives import PLAIN, Run, drive, report
 from redrive.reshaping import Reshape, Reshaper
 from redrive.serving import queues_asked_for, unserved
 from redrive.store import Pattern, Plan, Stage, Store
+from redrive.waiting import sentence
 
 LOOK = 0.25
 """Seconds between two looks at how it goes."""
@@ -72,7 +73,7 @@ async def watched(store: Store, clock: Clock, id: str) -> Run:
 
     async def step() -> float | None:
         redrive = await store.redrives.get(id)
-        return LOOK if redrive is not None and redrive.state in ("freezing", "running") else None
+        return LOOK if redrive is not None and redrive.state in ("freezing", "waiting", "running") else None
 
     return await _shown(store, clock, id, step)
 
@@ -139,6 +140,8 @@ def progress(run: Run, speed: float) -> str:
     """How it goes, in one line."""
     if run.state == "freezing":
         return f"redrive {run.id[-8:]} takes in its letters: {run.total_items:,}"
+    if run.state == "waiting":
+        return f"redrive {run.id[-8:]} {sentence(run.redrive)}"
     to_come = run.total_items - run.ended - sum(cause.left for cause in run.stopped)
     filled = _BAR * run.ended // max(1, run.total_items)
     pieces = [f"{run.ended:,}/{run.total_items:,}", f"{run.successful:,} done", f"{run.failed:,} failed"]
@@ -165,6 +168,8 @@ def summary(run: Run) -> None:
     show(f"redrive {run.id[-8:]} {run.state} after {span(int(run.duration * SECOND))}", bold=True)
     if run.redrive.why:
         show(f"  {clean(run.redrive.why)}")
+    if run.state == "waiting":
+        show(f"  {clean(sentence(run.redrive))}")
     for line in _numbers(run):
         show(line)
     if run.stages:
@@ -207,6 +212,7 @@ def of_run(run: Run) -> dict[str, Any]:
         "state": run.state,
         "why": redrive.why or None,
         "filter": redrive.plan.filter,
+        "when_release": redrive.plan.when_release,
         "actor": redrive.actor,
         "reason": redrive.reason,
         "options": dict(otherwise(redrive.plan)),

@@ -13,6 +13,7 @@ from redrive.config import Config
 from redrive.grouping import grouping_from
 from redrive.reasons import rules_from
 from redrive.retry import Retry, policy_from, rides_out
+from redrive.rules import automatic_rules
 from redrive.store import Check, Depth, Gate, Store, Worker
 
 if TYPE_CHECKING:
@@ -36,12 +37,15 @@ def of_config(config: Config) -> Iterator[Check]:
     """The settings, and the policies and rules in them, which are otherwise read when they are needed."""
     rules_from(config.reasons)
     grouping_from(config.fingerprints)
+    rules = automatic_rules(config)
     policies = {"[retry]": policy_from(config.retry.default)}
     policies |= {f"[retry.{name}]": policy_from(table, f"[retry.{name}]") for name, table in config.retry.named.items()}
     sources = sorted({source for source in config.sources.values() if source != "default"})
     yield Check(name="settings", ok=True, found=f"from {', '.join(sources)}" if sources else "all have their defaults")
     for name, policy in policies.items():
         yield Check(name=f"policy {name}", ok=True, found=_patience(policy))
+    for rule in rules:
+        yield Check(name=f"rule {rule.name}", ok=True, found=rule.said())
 
 
 def of_app(app: "Redrive") -> Iterator[Check]:

@@ -25,7 +25,8 @@ Write = Callable[[Shape], None]
 
 COLUMNS = (
     *("id", "state", "task", "queue", "priority", "reason", "type", "message", "group", "attempts", "epochs"),
-    *("first_failed_at", "failed_at", "host", "worker", "release", "workflow", "headers", "payload", "traceback"),
+    *("first_failed_at", "failed_at", "host", "worker", "release", "workflow", "review", "headers", "payload"),
+    "traceback",
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

@@ -120,7 +120,7 @@ class _Looked:
         async for page in pages(store, meant(self._plan.filter, now), end, PAYLOADS if reshapes else AT_ONCE):
             ids = [letter.id for letter in page[max(0, taken.start - place) :]]
             place += len(page)
-            found = await store.redrives.weigh(ids, payloads=reshapes)
+            found = await store.redrives.weigh(ids, self._plan)
             self.skips.update(found.skipped.values())
             for due in found.due:
                 self._change(due)

@@ -4,6 +4,7 @@ import click
 
 from redrive.cli.driving import SHORT, concluded, driven, of_run, reshaper, summary, warned, watched
 from redrive.cli.finding import digits_of
+from redrive.cli.holding import tell_waiting
 from redrive.cli.lazy import Group
 from redrive.cli.options import Verb, at_least, json_option, pass_session
 from redrive.cli.output import Column, clean, emit, say, show, table
@@ -15,6 +16,7 @@ from redrive.errors import NotFound, UsageError
 from redrive.redrives import Run, report
 from redrive.serving import tasks_of
 from redrive.store import Item, ItemState, Redrive, RedriveState, Store
+from redrive.waiting import sentence
 
 KNOWN = 10_000
 PAGE = 500
@@ -69,7 +71,8 @@ async def _list(session: Session, limit: int, as_json: bool) -> None:
 def _row(run: Run, now: int) -> list[str]:
     numbers = (run.total_items, run.successful, run.failed, run.left)
     redrive, when = run.redrive, roughly_beside(run.redrive.opened_at, now)
-    return [run.id[-8:], when, run.state, *(f"{n:,}" for n in numbers), redrive.actor, redrive.reason]
+    why = "; ".join(filter(None, [sentence(redrive) if run.state == "waiting" else "", redrive.reason]))
+    return [run.id[-8:], when, run.state, *(f"{n:,}" for n in numbers), redrive.actor, why]
 
 
 @command.command("show", cls=Verb, short_help="Show one: result, stages, what failed.")
@@ -137,6 +140,7 @@ def watch(session: Session, id: str, as_json: bool) -> int:
 async def _watch(session: Session, id: str, as_json: bool) -> int:
     async with session.opened() as store:
         redrive = await find_redrive(store, id)
+        tell_waiting(redrive)
         return concluded(await watched(store, session.clock, redrive.id), as_json=as_json)
 
 
@@ -182,6 +186,7 @@ def resume(session: Session, id: str, detach: bool, as_json: bool) -> int:
 async def _resume(session: Session, id: str, detach: bool, as_json: bool) -> int:
     async with session.opened() as store:
         redrive = await going(store, id)
+        tell_waiting(redrive)
         now = session.clock.now()
         await warned(store, redrive.plan, await tasks_of(store, redrive.plan, now), now)
         if not detach:
@@ -198,7 +203,7 @@ async def _resume(session: Session, id: str, detach: bool, as_json: bool) -> int
 async def going(store: Store, typed: str) -> Redrive:
     """One that goes on, resumed if it was paused."""
     redrive = await find_redrive(store, typed)
-    if redrive.state in ("freezing", "running"):
+    if redrive.state in ("freezing", "waiting", "running"):
         return redrive
     return await changed(store, redrive, "running", "")
 

@@ -13,6 +13,7 @@ from redrive.cli.driving import SHORT, causes_in_words, concluded, driven, of_ru
 from redrive.cli.embedded import SLOTS, Here, Left, driven_here
 from redrive.cli.faults import EXIT_FAULT
 from redrive.cli.foresight import Foresight, foreseen
+from redrive.cli.holding import tell_held, tell_waiting
 from redrive.cli.options import Verb, at_least, json_option, pass_session, yes_option
 from redrive.cli.output import Column, counted, emit, say, show, table
 from redrive.cli.overriding import override_options, overrides_of
@@ -82,6 +83,8 @@ def pace_options(command: F) -> F:
 @click.option("--all", "everything", is_flag=True, help="Every open letter.")
 @pace_options
 @override_options
+@click.option("--force", is_flag=True, help="Also what needs review or has expired; demands --reason.")
+@click.option("--when-release", metavar="SPEC", help="Wait until a worker reports such a release, as '>= 2.4.1'.")
 @click.option("--reason", metavar="TEXT", default="", help="Why, for the history.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--detach", is_flag=True, help="Leave it to the workers.")
@@ -182,12 +185,14 @@ async def _retry(session: Session, what: tuple[str, ...], given: dict[str, Any],
         if way.dry_run:
             preview.tell(await _foreseen(session, store, preview, way), as_json=way.as_json)
             return 0
+        await tell_held(store, plan, now)
         if not way.yes:
             preview.show_groups()
         if not confirm(preview.said(), f"Redrive {counted(preview.taken, 'letter')}?", yes=way.yes):
             say("nothing was changed")
             return EXIT_FAULT
         redrive = await store.redrives.open(plan, actor(), given["reason"])
+        tell_waiting(redrive)
         return await _watched(session, store, redrive, preview.tasks, way)
 
 
@@ -204,6 +209,9 @@ def _options(given: dict[str, Any], *, named: bool) -> Options:
         judge=given["judge"],
         order=given["order"],
         **overrides_of(given),
+        reason=given["reason"],
+        force=given["force"],
+        when_release=given["when_release"],
     )
 
 

@@ -132,6 +132,8 @@ def of_letter(letter: Letter) -> Shape:
         "release": letter.release,
         "version": letter.version,
         "owner": letter.owner,
+        "review": letter.review,
+        "returns": letter.returns or None,
         "workflow": letter.workflow,
         "headers": decode_headers(letter.headers) or None,
         "payload": None if letter.payload is None else json_in(letter.payload),

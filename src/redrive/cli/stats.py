@@ -63,6 +63,11 @@ def _retries(counts: list[Count]) -> tuple[int, int]:
     return sums["done_on_retry"], sums["buried"]
 
 
+def _held(totals: Totals) -> int:
+    """How many open letters need a person."""
+    return sum(kind.review for kind in totals.kinds)
+
+
 def _by(totals: Totals, sort: str) -> list[tuple[str, int]]:
     """Most letters first."""
     sums: Counter[str] = Counter()
@@ -74,6 +79,8 @@ def _by(totals: Totals, sort: str) -> list[tuple[str, int]]:
 def _shape(totals: Totals, total: int, healed: int, buried: int) -> dict[str, object]:
     return {
         "letters": total,
+        "eligible": total - _held(totals),
+        "needs_review": _held(totals),
         **{f"by_{sort}": dict(_by(totals, sort)) for sort in _SORTS},
         "oldest": iso(totals.oldest) if totals.oldest else None,
         "newest": iso(totals.newest) if totals.newest else None,
@@ -87,6 +94,8 @@ def _page(totals: Totals, total: int, healed: int, buried: int, now: int) -> Non
     for at, word in ((totals.oldest, "oldest"), (totals.newest, "newest")):
         if at:
             show(f"  {word:<{_NAMES}}{at_and_beside(at, now)}")
+    held = _held(totals)
+    show(f"  {'eligible':<{_NAMES}}{total - held:,}{f', {held:,} need review' if held else ''}")
     if healed + buried:
         share = f"{100 * healed / (healed + buried):.0f} % of what failed in the last 24 hours"
         show(f"  {'retries':<{_NAMES}}healed {share} ({healed:,} of {healed + buried:,})")

@@ -27,6 +27,8 @@ _PHRASES = {
     "job.edited": "edited",
     "job.restored": "restored",
     "letter.assigned": "assigned",
+    "letter.review": "held for review",
+    "letter.reviewed": "reviewed, and may be brought back",
     "group.reopened": "its group was opened again",
     "job.orphaned": "its worker was gone",
 }
@@ -72,6 +74,8 @@ def _fields(letter: Letter, now: int) -> Iterator[tuple[str, str]]:
     yield "group", f"{letter.group} (redrive dlq list --filter 'group = {letter.group[:8]}')"
     if letter.owner:
         yield "owner", letter.owner
+    if letter.review:
+        yield "review", f"needs review: {letter.review}"
     yield "queue", f"{letter.queue}, priority {letter.priority}"
     if letter.workflow:
         yield "workflow", letter.workflow

@@ -81,6 +81,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         Literal["events", "all"],
         choice("What the journal keeps: events off the happy path, or every transition", "events", "all"),
     ] = "events"
+    max_epochs: Annotated[
+        int,
+        count("After so many returns in a row with the same cause a letter needs a person; 0: never", 0),
+    ] = 5
     unknown_task_grace: Annotated[
         int, duration("How long a job waits for a worker that knows its task before it is buried")
     ] = _HOUR
@@ -94,6 +98,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     fingerprints: Annotated[
         tuple[dict[str, Any], ...],
         tables("Rules that tell which failures have one cause, before the built-in fingerprint"),
+    ] = ()
+    rules: Annotated[
+        tuple[dict[str, Any], ...], tables("What is done with letters without a person, the first that fits")
     ] = ()
     retry: RetryTables = RetryTables()
     root: str = ""

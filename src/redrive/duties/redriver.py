@@ -23,7 +23,7 @@ class Redriver:
     async def poll(self) -> int:
         """As many steps of each in turn as there is time for; come back soon while one is open."""
         until = self._clock.steady() + LONGEST
-        open_ = [each.id for each in await self._store.redrives.find(("freezing", "running"))]
+        open_ = [each.id for each in await self._store.redrives.find(("freezing", "waiting", "running"))]
         rests: list[int] = []
         while open_ and self._clock.steady() < until:
             answers = {id: await drive(self._store, self._clock, id, self._reshape) for id in open_}

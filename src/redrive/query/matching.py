@@ -49,6 +49,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     release: str | None = None
     workflow: str | None = None
     owner: str | None = None
+    review: str | None = None
+    returns: int = 0
+    rule: str | None = None
     note: str | None = None
     traceback: str | None = None
     payload: bytes | None = None
@@ -76,6 +79,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
             release=letter.release,
             workflow=letter.workflow,
             owner=letter.owner,
+            review=letter.review,
+            returns=letter.returns,
+            rule=letter.rule,
             note="\n".join(note.text for note in letter.notes) if letter.notes else None,
             traceback=letter.failures[-1].traceback if letter.failures else None,
             payload=letter.payload,

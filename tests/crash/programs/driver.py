@@ -1,8 +1,8 @@
 """A process that drives redrives until none is open, a few letters at a time.
 
 `--open` opens one of every letter, unless there is one already. `--work` runs the jobs too. `--rate N`: so many letters
-a second. `--chunk N`: so many in one transaction. `--set PLACE=VALUE`: each job is given another payload. `--plant`:
-with a bug that the test has to find.
+a second. `--chunk N`: so many in one transaction. `--set PLACE=VALUE`: each job is given another payload.
+`--when-release SPEC`: it waits for a worker of such a release. `--plant`: with a bug that the test has to find.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ async def drive(asked: Namespace) -> None:
         if asked.work:
             await stack.enter_async_context(app.worker())
         if asked.open and not await store.redrives.find():
-            plan = Plan(stages=(1, 5, 25), rate=asked.rate, settings=tuple(asked.set))
+            settings, release = tuple(asked.set), asked.when_release
+            plan = Plan(stages=(1, 5, 25), rate=asked.rate, settings=settings, when_release=release)
             await store.redrives.open(plan, "test", "killed again and again")
         while found := await store.redrives.find(OPEN_REDRIVES):
             for redrive in found:
@@ -54,6 +55,7 @@ if __name__ == "__main__":
     parser.add_argument("--chunk", type=int, default=7)
     parser.add_argument("--patience", type=float, default=60)
     parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--when-release")
     parser.add_argument("--plant", action="store_true")
     arguments = parser.parse_args()
     redrives.CHUNK = redrives.RESHAPED = arguments.chunk

@@ -110,9 +110,14 @@ def test_what_has_no_place_is_kept_in_a_header() -> None:
 @pytest.mark.parametrize(
     ("eligible", "review", "heals"), [(True, False, True), (False, False, False), (True, True, False)]
 )
-def test_what_a_person_has_to_look_at_is_not_retryable(eligible: bool, review: bool, heals: bool) -> None:
+def test_what_a_person_has_to_look_at_needs_review(eligible: bool, review: bool, heals: bool) -> None:
+    """Its failure is no passing one, and no redrive takes it along."""
     item = {"item_id": "i", "item_data": 1, "reprocess_eligible": eligible, "manual_review_required": review}
-    assert made(item, task="t").failures[-1].retryable is heals
+    letter = made(item, task="t")
+    assert letter.failures[-1].retryable is heals
+    assert (letter.review is None) is heals
+    said = "manual_review_required" if review else "reprocess_eligible = false"
+    assert heals or letter.review == f"it was imported with {said}"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from redrive.store import Accepted, Existing, Foreign, Mark, Outline, Page, Tota
 from redrive.stores.memory.disposing import MemoryDisposals, end_letter
 from redrive.stores.memory.editing import MemoryEdits
 from redrive.stores.memory.marking import MemoryMarks, tell_reopened
+from redrive.stores.memory.reviewing import MemoryReviews, come_back
 from redrive.stores.memory.rows import Memory, Row
 
 FRESH: dict[str, object] = {"attempts": 0, "starts": 0, "crashes": 0, "losses": 0, "suspect": 0}
@@ -27,7 +28,11 @@ def put_letter(memory: Memory, row: Row) -> None:
     letter = written(row.job, row.failures)
     if before is not None:
         letter = msgspec.structs.replace(
-            letter, version=before.version + 1, owner=before.owner, first_failed_at=before.first_failed_at
+            letter,
+            version=before.version + 1,
+            owner=before.owner,
+            first_failed_at=before.first_failed_at,
+            **come_back(before, letter.group, memory.settings.max_epochs),
         )
     letters[letter.id] = letter
     memory.rows.died[letter.id] = len(memory.rows.entries)
@@ -135,7 +140,7 @@ def _mark(letter: Letter) -> Mark:
     return letter.failed_at, letter.id
 
 
-class MemoryLetters(MemoryEdits, MemoryDisposals, MemoryMarks):
+class MemoryLetters(MemoryEdits, MemoryDisposals, MemoryReviews, MemoryMarks):
     """Dead letters and their groups."""
 
     async def get(self, id: str) -> Letter | None:
@@ -174,7 +179,10 @@ class MemoryLetters(MemoryEdits, MemoryDisposals, MemoryMarks):
             letters = [each for each in self._rows.letters.values() if each.state is LetterState.OPEN]
         counts = Counter((each.queue, each.task, each.priority, each.reason) for each in letters)
         ordered = sorted(counts.items(), key=lambda kind: (*kind[0][:2], -kind[0][2], kind[0][3]))
-        kinds = [Total(queue=q, task=t, priority=p, reason=r, n=n) for (q, t, p, r), n in ordered]
+        held = Counter((e.queue, e.task, e.priority, e.reason) for e in letters if e.review is not None)
+        kinds = [
+            Total(queue=q, task=t, priority=p, reason=r, n=n, review=held[q, t, p, r]) for (q, t, p, r), n in ordered
+        ]
         times = [each.failed_at for each in letters]
         return Totals(kinds=kinds, oldest=min(times, default=None), newest=max(times, default=None))
 
@@ -216,7 +224,10 @@ class MemoryLetters(MemoryEdits, MemoryDisposals, MemoryMarks):
         row = self._rows.jobs[job.id]
         row.failures, row.ended_at, row.end_reason = list(foreign.failures), last.at, last.reason
         letter = msgspec.structs.replace(
-            written(job, foreign.failures), first_failed_at=foreign.first_failed_at, version=foreign.version
+            written(job, foreign.failures),
+            first_failed_at=foreign.first_failed_at,
+            version=foreign.version,
+            review=foreign.review,
         )
         self._rows.letters[job.id] = letter
         self._rows.died[job.id] = len(self._rows.entries)

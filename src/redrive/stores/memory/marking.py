@@ -17,6 +17,16 @@ def tell_reopened(memory: Memory, group: Group, letter: Letter) -> None:
     memory.record("group.reopened", memory.rows.jobs[letter.id].job, text=text)
 
 
+def reopen(memory: Memory, cause: str, what: str, actor: str) -> None:
+    """Open a closed group without a new letter, and say in the journal what has happened to it."""
+    group = memory.rows.groups[cause]
+    if group.state is GroupState.CLOSED:
+        memory.rows.groups[cause] = msgspec.structs.replace(group, state=GroupState.REOPENED)
+        where = f" in release {group.closed_in}" if group.closed_in else ""
+        text = f"group {cause}, which was closed{where}, {what}"
+        memory.note("group.reopened", task=group.task, actor=actor, text=text)
+
+
 class MemoryMarks:
     """The verbs that change no job."""
 

@@ -5,6 +5,7 @@ from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
+from redrive.eligibility import why_held
 from redrive.job import State, new_id
 from redrive.letter import Letter, LetterState
 from redrive.limits import MAX_ATTEMPTS, carried, limits_of
@@ -26,10 +27,12 @@ from redrive.store import (
     Tally,
     Weighed,
     becomes,
+    waits,
 )
 from redrive.stores.memory.disposing import end_letter
 from redrive.stores.memory.editing import replace
 from redrive.stores.memory.letters import FRESH, with_job
+from redrive.stores.memory.marking import reopen
 from redrive.stores.memory.rows import Held, Memory, Redriving, Row
 
 TOGETHER = 4 * 1024 * 1024
@@ -45,10 +48,14 @@ class MemoryRedrives:
         self._memory = memory
         self._rows = memory.rows
 
-    async def open(self, plan: Plan, actor: str, reason: str) -> Redrive:
+    async def open(self, plan: Plan, actor: str, reason: str, *, sole: bool = False) -> Redrive:
         """Begin one; letters that die from here on are not in it."""
         parse(plan.filter, 0)
         with self._rows.lock:
+            opened = [each.row for each in self._rows.redrives.values() if each.row.state in OPEN_REDRIVES]
+            there = next((row for row in opened if row.actor == actor), None)
+            if sole and there is not None:
+                return there
             row = Redrive(
                 id=new_id(),
                 plan=plan,
@@ -102,16 +109,16 @@ class MemoryRedrives:
                 driven.stages.append(Stage(number=stage, at=self._memory.clock.now()))
             return self._release(driven, stage, left, limit, {each.id: each for each in given})
 
-    async def weigh(self, ids: Sequence[str], *, payloads: bool = False) -> Weighed:
+    async def weigh(self, ids: Sequence[str], plan: Plan) -> Weighed:
         """What a redrive would do now with these open letters, without doing it."""
         skipped: dict[str, str] = {}
         with self._rows.lock:
             for id in ids:
                 row, holder = self._rows.jobs.get(id), self._holder(id)
-                why = holder or self._unfit(id, row, row.job.epoch if row else 0)
+                why = holder or self._unfit(id, row, row.job.epoch if row else 0) or self._held(plan, id, row)
                 if why:
                     skipped[id] = why
-            asked = [id for id in ids if payloads and id not in skipped]
+            asked = [id for id in ids if plan.reshapes and id not in skipped]
             return Weighed(skipped=skipped, due=self._handed(asked))
 
     async def stop(self, id: str, causes: Sequence[str], actor: str) -> list[str]:
@@ -126,6 +133,7 @@ class MemoryRedrives:
                 driven.causes[tally.cause] = msgspec.structs.replace(tally, stopped=driven.row.stage)
                 text = f"group {tally.cause[:8]} recurs, stopped in stage {driven.row.stage}"
                 self._note("redrive.stopped", id, actor, text)
+                reopen(self._memory, tally.cause, f"recurs in redrive {id[-8:]}", actor)
             return [tally.cause for tally in stopped]
 
     async def change(self, id: str, version: int, state: RedriveState, actor: str, why: str = "") -> Redrive | None:
@@ -135,13 +143,16 @@ class MemoryRedrives:
             after = becomes(driven.row, state) if driven is not None and driven.row.version == version else None
             if driven is None or after is None:
                 return None
-            resumed = driven.row.state == "paused" and after in ("freezing", "running")
+            resumed = driven.row.state == "paused" and after in ("freezing", "waiting", "running")
             now = self._memory.clock.now()
+            begun = driven.row.state == "waiting" and after == "running"
             ended_at = now if after in ("finished", "cancelled") else None
             stage_at = now if driven.row.state == "paused" else driven.row.stage_at
             changes = {"state": after, "why": why, "ended_at": ended_at, "stage_at": stage_at, "version": version + 1}
+            if begun:
+                changes |= {"begun_at": now, "stage_at": now}
             driven.row = msgspec.structs.replace(driven.row, **changes)
-            self._note(f"redrive.{'resumed' if resumed else after}", id, actor, why)
+            self._note(f"redrive.{'resumed' if resumed else 'begun' if begun else after}", id, actor, why)
             return driven.row
 
     async def get(self, id: str) -> Redrive | None:
@@ -150,11 +161,23 @@ class MemoryRedrives:
             driven = self._rows.redrives.get(id)
             return driven.row if driven else None
 
-    async def find(self, states: Sequence[RedriveState] = (), limit: int = 50) -> list[Redrive]:
-        """Redrives in these states, or all of them; the newest first."""
+    async def find(
+        self, states: Sequence[RedriveState] = (), limit: int = 50, actor: str | None = None
+    ) -> list[Redrive]:
+        """Redrives in these states, or all of them, or all that an actor has opened; the newest first."""
         with self._rows.lock:
             rows = [each.row for each in self._rows.redrives.values() if not states or each.row.state in states]
+        rows = [row for row in rows if actor is None or row.actor == actor]
         return sorted(rows, key=lambda row: row.id, reverse=True)[:limit]
+
+    async def places(self, id: str) -> list[tuple[str, str]]:
+        """In which queue its letters that are not released yet would run, and as which task."""
+        with self._rows.lock:
+            driven = self._rows.redrives.get(id)
+            pending = [held.item.id for held in driven.items.values() if held.item.state == "pending"] if driven else []
+            to = driven.row.plan.queue if driven else None
+            letters = [self._rows.letters[each] for each in pending if each in self._rows.letters]
+            return sorted({(to or letter.queue, letter.task) for letter in letters})
 
     async def tally(self, id: str) -> list[Tally]:
         """How each cause does, most letters first."""
@@ -220,8 +243,9 @@ class MemoryRedrives:
         if len(page) == most and driven.row.total != row.plan.limit:
             return False
         now = self._memory.clock.now()
+        state: RedriveState = "waiting" if waits(row) else "running"
         driven.row = msgspec.structs.replace(
-            driven.row, state="running", frozen_at=now, stage_at=now, version=row.version + 1
+            driven.row, state=state, frozen_at=now, stage_at=now, version=row.version + 1
         )
         self._note("redrive.frozen", row.id, row.actor, f"{driven.row.total:,} letters")
         return True
@@ -279,7 +303,7 @@ class MemoryRedrives:
         """What becomes of it; pending while it has no payload for this epoch."""
         now, item, new = self._memory.clock.now(), held.item, given.get(held.item.id)
         job = self._rows.jobs.get(item.id)
-        why = self._unfit(item.id, job, held.epoch)
+        why = self._unfit(item.id, job, held.epoch) or self._held(driven.row.plan, item.id, job)
         tally = driven.causes[item.cause]
         if not why and driven.row.plan.reshapes:
             if new is None or new.version != self._rows.letters[item.id].version:
@@ -310,6 +334,12 @@ class MemoryRedrives:
             return ""
         return f"superseded by job {holder[-8:]}, which took its idempotency key"
 
+    def _held(self, plan: Plan, id: str, row: Row | None) -> str:
+        """Why a redrive that is not forced leaves it alone."""
+        if plan.force or row is None:
+            return ""
+        return why_held(self._rows.letters[id].review, row.job.expires, self._memory.clock.now()) or ""
+
     def _is_free(self, holder: str) -> bool:
         """Whether the job that had a key last has been done for longer than a key counts."""
         row = self._rows.jobs.get(holder)
@@ -330,6 +360,7 @@ class MemoryRedrives:
             redrive=redrive.id,
             queue=plan.queue or job.queue,
             priority=job.priority if plan.priority is None else plan.priority,
+            expires=None if job.expires is not None and job.expires <= now else job.expires,
         )
         end_letter(self._memory, job.id, LetterState.REDRIVEN)
         self._memory.count(job, "redriven")

@@ -26,6 +26,7 @@ JUDGED = 1_000
 _COLUMNS = {
     **{name: f"l.{name}" for name in ("task", "queue", "reason", "message", "priority", "attempts", "epochs", "state")},
     **{name: f"l.{name}" for name in ("host", "release", "worker", "failed_at", "first_failed_at")},
+    **{name: f"l.{name}" for name in ("review", "returns", "rule")},
     "error": "l.type",
     "group": "l.fingerprint",
     "owner": "coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint))",
@@ -115,7 +116,7 @@ def outline(snapshot: Snapshot, query: Tree) -> Outline:
 def totals(snapshot: Snapshot) -> Totals:
     """How many open letters there are of each kind, without looking at them."""
     kinds = [
-        Total(queue=row[0], task=row[1], priority=row[2], reason=row[3], n=row[4])
+        Total(queue=row[0], task=row[1], priority=row[2], reason=row[3], n=row[4], review=row[5])
         for row in snapshot.all("letter_totals")
     ]
     [(oldest, newest)] = snapshot.all("letter_span")
@@ -183,10 +184,10 @@ def _whole(snapshot: Snapshot, row: Row) -> Letter:
     )
     return _letter(
         row,
-        workflow=row[18],
-        payload=row[19],
-        headers=row[20],
-        payload_version=row[21],
+        workflow=row[21],
+        payload=row[22],
+        headers=row[23],
+        payload_version=row[24],
         replaced=replaced,
         failures=failures,
         notes=notes,
@@ -217,6 +218,9 @@ def _letter(row: Row, **more: Any) -> Letter:
         release=row[15],
         version=row[16],
         owner=row[17],
+        review=row[18],
+        returns=row[19],
+        rule=row[20],
         **more,
     )
 
@@ -240,11 +244,14 @@ def _subject(row: Row) -> Subject:
         worker=row[14],
         release=row[15],
         owner=row[17],
-        workflow=row[18],
-        payload=row[19],
-        headers=row[20],
-        note=row[21],
-        traceback=row[22],
+        review=row[18],
+        returns=row[19],
+        rule=row[20],
+        workflow=row[21],
+        payload=row[22],
+        headers=row[23],
+        note=row[24],
+        traceback=row[25],
     )
 
 

@@ -8,10 +8,10 @@ from redrive.job import State
 from redrive.letter import Group, GroupState, Letter, LetterState
 from redrive.query.tree import Tree
 from redrive.store import Accepted, Disposed, Edit, Existing, Foreign, Mark, Outline, Page, Totals
-from redrive.stores.sqlite import disposing, editing, finding, marking, taking
+from redrive.stores.sqlite import disposing, editing, finding, marking, reviewing, taking
 from redrive.stores.sqlite.ending import end_letters
 from redrive.stores.sqlite.transaction import Transaction, unique
-from redrive.stores.sqlite.values import ids_of, numbers_of, spelled
+from redrive.stores.sqlite.values import ids_of, numbers_of, spelled, writable
 
 if TYPE_CHECKING:
     from redrive.stores.sqlite import SqliteStore
@@ -103,6 +103,18 @@ class SqliteLetters:
     async def note(self, text: str, actor: str, groups: Sequence[str] = (), ids: Sequence[str] = ()) -> int:
         """Write something about groups and letters that outlives their retries; answers how many there are."""
         return await self._store.write(lambda tx: marking.note(tx, text, actor, groups, ids))
+
+    async def review(self, ids: Sequence[str], why: str | None, actor: str, *, rule: str | None = None) -> Disposed:
+        """Say why open letters need a person, or with None that they need none any more, and count returns anew."""
+        return await self._store.write(lambda tx: reviewing.review(tx, ids, why, actor, rule))
+
+    async def ruled(self, ids: Sequence[str], rule: str) -> None:
+        """Remember which rule has dealt with these deaths."""
+        await self._store.write(lambda tx: tx.run("rule_letters", ids_of(unique(ids)), writable(rule)))
+
+    async def notify(self, ids: Sequence[str], rule: str, actor: str) -> list[str]:
+        """Write a line for each group of open letters that no rule has told of since they died; answers which."""
+        return await self._store.write(lambda tx: reviewing.notify(tx, ids, rule, actor))
 
 
 def _revive(tx: Transaction, ids: Sequence[str], actor: str, reason: str) -> list[str]:

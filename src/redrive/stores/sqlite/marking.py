@@ -19,6 +19,17 @@ def reopen_groups(tx: Transaction, joining: Mapping[str, Job]) -> None:
         tx.journal("group.reopened", about, text=f"group {fingerprint}, which was closed{where}, has a new letter")
 
 
+def reopen(tx: Transaction, cause: str, what: str, actor: str) -> None:
+    """Open a closed group without a new letter, and say in the journal what has happened to it."""
+    for _, release in tx.all("closed_among", texts_of([cause])):
+        [(_, task)] = tx.all("groups_there", texts_of([cause]))
+        tx.run("reopen_group", cause)
+        where = f" in release {release}" if release else ""
+        tx.journal(
+            "group.reopened", _as_group(task), actor=actor, text=f"group {cause}, which was closed{where}, {what}"
+        )
+
+
 def set_groups(
     tx: Transaction,
     groups: Sequence[str],

@@ -27,15 +27,19 @@ from redrive.store import (
     Weighed,
     becomes,
 )
-from redrive.stores.sqlite import finding
+from redrive.stores.sqlite import finding, reviewing
 from redrive.stores.sqlite.editing import replace
 from redrive.stores.sqlite.ending import end_letters
+from redrive.stores.sqlite.marking import reopen
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
 from redrive.stores.sqlite.turns import Turns, handed, stage_left
 from redrive.stores.sqlite.values import Row, blobs_of, numbers_of, packed, spelled, unpacked_or_none, writable
 
 if TYPE_CHECKING:
     from redrive.stores.sqlite import SqliteStore
+
+OPEN_LIMIT = 10_000
+"""So many that run are looked at, to tell those that wait from the others."""
 
 _OPEN = Compare("state", "=", LetterState.OPEN.value)
 
@@ -46,10 +50,10 @@ class SqliteRedrives:
     def __init__(self, store: "SqliteStore") -> None:
         self._store = store
 
-    async def open(self, plan: Plan, actor: str, reason: str) -> Redrive:
+    async def open(self, plan: Plan, actor: str, reason: str, *, sole: bool = False) -> Redrive:
         """Begin one; letters that die from here on are not in it."""
         parse(plan.filter, 0)
-        return await self._store.write(lambda tx: _open(tx, plan, actor, reason))
+        return await self._store.write(lambda tx: (sole and _there(tx, actor)) or _open(tx, plan, actor, reason))
 
     async def freeze(self, id: str, limit: int) -> bool:
         """Take in up to `limit` more of its letters; whether it is frozen, and may release."""
@@ -63,9 +67,9 @@ class SqliteRedrives:
         """Give up to `limit` letters of a stage a new epoch."""
         return await self._store.write(lambda tx: _Release(tx, id, stage, size, given).run(limit))
 
-    async def weigh(self, ids: Sequence[str], *, payloads: bool = False) -> Weighed:
+    async def weigh(self, ids: Sequence[str], plan: Plan) -> Weighed:
         """What a redrive would do now with these open letters, without doing it."""
-        return await self._store.read(lambda snapshot: _weigh(snapshot, [packed(id) for id in ids], payloads=payloads))
+        return await self._store.read(lambda snapshot: _weigh(snapshot, [packed(id) for id in ids], plan))
 
     async def stop(self, id: str, causes: Sequence[str], actor: str) -> list[str]:
         """Release nothing more of these causes; answers which were not stopped yet."""
@@ -80,9 +84,15 @@ class SqliteRedrives:
         row = await self._store.read(lambda snapshot: _row(snapshot, id))
         return _redrive(row) if row else None
 
-    async def find(self, states: Sequence[RedriveState] = (), limit: int = 50) -> list[Redrive]:
-        """Redrives in these states, or all of them; the newest first."""
-        return await self._store.read(lambda snapshot: _find(snapshot, states, limit))
+    async def find(
+        self, states: Sequence[RedriveState] = (), limit: int = 50, actor: str | None = None
+    ) -> list[Redrive]:
+        """Redrives in these states, or all of them, or all that an actor has opened; the newest first."""
+        return await self._store.read(lambda snapshot: _find(snapshot, states, limit, actor))
+
+    async def places(self, id: str) -> list[tuple[str, str]]:
+        """In which queue its letters that are not released yet would run, and as which task."""
+        return await self._store.read(lambda snapshot: _places(snapshot, id))
 
     async def tally(self, id: str) -> list[Tally]:
         """How each cause does, most letters first."""
@@ -122,12 +132,15 @@ def _row(snapshot: Snapshot, id: str) -> Row | None:
 
 
 def _redrive(row: Row) -> Redrive:
+    """In the table one that waits is running, and has not begun."""
+    plan = msgspec.json.decode(row[1], type=Plan)
+    waiting = row[4] == "running" and plan.when_release is not None and row[14] is None
     return Redrive(
         id=spelled(row[0]),
-        plan=msgspec.json.decode(row[1], type=Plan),
+        plan=plan,
         actor=row[2],
         reason=row[3],
-        state=row[4],
+        state="waiting" if waiting else row[4],
         opened_at=row[5],
         version=row[6],
         frozen_at=row[7],
@@ -137,14 +150,35 @@ def _redrive(row: Row) -> Redrive:
         stage_left=row[11],
         stage_at=row[12],
         why=row[13],
+        begun_at=row[14],
     )
 
 
-def _find(snapshot: Snapshot, states: Sequence[RedriveState], limit: int) -> list[Redrive]:
+def _find(snapshot: Snapshot, states: Sequence[RedriveState], limit: int, actor: str | None) -> list[Redrive]:
+    if actor is not None:
+        found = [_redrive(row) for row in snapshot.all("redrives_of_actor", actor, limit)]
+        return [each for each in found if not states or each.state in states]
     if not states:
         return [_redrive(row) for row in snapshot.all("redrives", limit)]
-    rows = [row for state in dict.fromkeys(states) for row in snapshot.all("redrives_of_state", state, limit)]
-    return [_redrive(row) for row in sorted(rows, key=lambda row: row[0], reverse=True)[:limit]]
+    kept = dict.fromkeys("running" if state == "waiting" else state for state in states)
+    most = OPEN_LIMIT if "running" in kept else limit
+    found = [_redrive(row) for state in kept for row in snapshot.all("redrives_of_state", state, most)]
+    fitting = [each for each in found if each.state in states]
+    return sorted(fitting, key=lambda each: each.id, reverse=True)[:limit]
+
+
+def _there(tx: Transaction, actor: str) -> Redrive | None:
+    """The open redrive of this actor."""
+    found = tx.first("open_redrive_of_actor", writable(actor))
+    row = _row(tx, spelled(found[0])) if found else None
+    return _redrive(row) if row else None
+
+
+def _places(snapshot: Snapshot, id: str) -> list[tuple[str, str]]:
+    row = _row(snapshot, id)
+    if row is None:
+        return []
+    return [(queue, task) for queue, task in snapshot.all("places_of_redrive", row[0], _redrive(row).plan.queue)]
 
 
 def _tallies(snapshot: Snapshot, key: bytes) -> list[Tally]:
@@ -178,10 +212,10 @@ def _freeze(tx: Transaction, id: str, limit: int) -> bool:
         return row is not None and row[7] is not None
     redrive, key = _redrive(row), row[0]
     most = limit if redrive.plan.limit is None else min(limit, redrive.plan.limit - redrive.total)
-    after = None if row[15] is None else (row[15], spelled(row[16]))
+    after = None if row[16] is None else (row[16], spelled(row[17]))
     tree = Both((_OPEN, parse(redrive.plan.filter, redrive.opened_at)))
     page = finding.find(tx, tree, after, most, oldest=redrive.plan.order == "oldest")
-    items = _chosen(tx, key, page.letters, cut=row[14], order=redrive.plan.order)
+    items = _chosen(tx, key, page.letters, cut=row[15], order=redrive.plan.order)
     tx.many("add_item", items)
     skipped = Counter(item[2] for item in items if item[5] == "skipped")
     tx.many("add_to_cause", [(key, cause, n, skipped[cause]) for cause, n in Counter(i[2] for i in items).items()])
@@ -218,21 +252,22 @@ def _due(snapshot: Snapshot, id: str, stage: int, size: int, limit: int) -> list
     row = _row(snapshot, id)
     if row is None or row[4] != "running":
         return []
-    redrive, key, paced_at = _redrive(row), row[0], row[17]
+    redrive, key, paced_at = _redrive(row), row[0], row[18]
     left = stage_left(redrive, stage, size) or 0
     turns = Turns(snapshot, key, redrive.plan, paced_at, _tallies(snapshot, key))
     return handed(snapshot, [item[0] for item in turns.next(min(limit, left))])
 
 
-def _weigh(snapshot: Snapshot, keys: Sequence[bytes], *, payloads: bool) -> Weighed:
+def _weigh(snapshot: Snapshot, keys: Sequence[bytes], plan: Plan) -> Weighed:
     """Why some of these would be skipped, and what the jobs of the others have."""
     held: dict[bytes, bytes] = dict(snapshot.all("held_by_redrives", blobs_of(keys), b""))
     skipped = {spelled(id): f"already in redrive {spelled(holder)[-8:]}" for id, holder in held.items()}
+    reviewed = {} if plan.force else reviewing.held(snapshot, keys)
     for id, *now in snapshot.all("redrivable", blobs_of(keys)):
-        why = "" if id in held else _unfit(snapshot, tuple(now), id, now[6])
+        why = "" if id in held else _unfit(snapshot, tuple(now), id, now[6]) or reviewed.get(id, "")
         if why:
             skipped[spelled(id)] = why
-    return Weighed(skipped=skipped, due=handed(snapshot, keys, skipped) if payloads else [])
+    return Weighed(skipped=skipped, due=handed(snapshot, keys, skipped) if plan.reshapes else [])
 
 
 class _Release:
@@ -250,9 +285,9 @@ class _Release:
     def run(self, limit: int) -> Chunk:
         """What may be released now."""
         tx, row = self._tx, _row(self._tx, self._id)
-        if row is None or row[4] != "running":
+        if row is None or _redrive(row).state != "running":
             return Chunk()
-        redrive, key, paced_at = _redrive(row), row[0], row[17]
+        redrive, key, paced_at = _redrive(row), row[0], row[18]
         left = stage_left(redrive, self._stage, self._size)
         if left is None:
             return Chunk()
@@ -270,9 +305,10 @@ class _Release:
     def _release(self, redrive: Redrive, key: bytes, items: Sequence[Row]) -> None:
         tx, plan = self._tx, redrive.plan
         now = {row[0]: row[1:] for row in tx.all("redrivable", blobs_of([item[0] for item in items]))}
+        held = {} if plan.force else reviewing.held(tx, list(now))
         fit: list[Row] = []
         for item in items:
-            why = _unfit(tx, now[item[0]], item[0], item[2])
+            why = _unfit(tx, now[item[0]], item[0], item[2]) or held.get(item[0], "")
             if why:
                 self._skip(key, item, why)
             else:
@@ -283,7 +319,10 @@ class _Release:
             return
         self._taken.update(item[1] for item in fit)
         ids = [item[0] for item in fit]
-        tx.run("redrive_jobs", numbers_of([now[id][1] for id in ids]), tx.now, self._id, plan.queue, plan.priority)
+        seqs = numbers_of([now[id][1] for id in ids])
+        if plan.force:
+            tx.run("without_end", seqs, tx.now)
+        tx.run("redrive_jobs", seqs, tx.now, self._id, plan.queue, plan.priority)
         tx.many("carry_over", [row for id in ids if (row := _carried(plan, now[id]))])
         end_letters(tx, ids, LetterState.REDRIVEN)
         tx.run("release_items", key, blobs_of(ids), self._stage, tx.now)
@@ -365,6 +404,7 @@ def _stop(tx: Transaction, id: str, causes: Sequence[str], actor: str) -> list[s
     stopped = [cause for cause in dict.fromkeys(causes) if tx.all("stop_cause", row[0], cause, stage)]
     for cause in stopped:
         _note(tx, "redrive.stopped", id, actor, f"group {cause[:8]} recurs, stopped in stage {stage}")
+        reopen(tx, cause, f"recurs in redrive {id[-8:]}", actor)
     return stopped
 
 
@@ -372,13 +412,18 @@ def _change(tx: Transaction, id: str, version: int, state: RedriveState, actor: 
     row = _row(tx, id)
     if row is None or row[6] != version:
         return None
-    after = becomes(_redrive(row), state)
+    before = _redrive(row)
+    after = becomes(before, state)
     if after is None:
         return None
     ended_at = tx.now if after in ("finished", "cancelled") else None
     resumed_at = tx.now if row[4] == "paused" else None
-    tx.run("change_redrive", row[0], after, writable(why), ended_at, resumed_at)
-    event = "resumed" if row[4] == "paused" and after in ("freezing", "running") else after
+    tx.run("change_redrive", row[0], "running" if after == "waiting" else after, writable(why), ended_at, resumed_at)
+    event: str = "resumed" if row[4] == "paused" and after in ("freezing", "waiting", "running") else after
+    if before.state == "waiting" and after == "running":
+        event = "begun"
+        tx.run("begin_redrive", row[0], tx.now)
+        tx.points.add("redrive.begun")
     _note(tx, f"redrive.{event}", id, actor, why)
     changed = _row(tx, id)
     return _redrive(changed) if changed else None

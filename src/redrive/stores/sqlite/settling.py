@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from redrive.eligibility import guarded, most_returns
 from redrive.job import State
 from redrive.letter import Failure, LetterState
 from redrive.store import (
@@ -118,7 +119,9 @@ class _Endings:
     def _write_letters(self) -> None:
         tx = self._tx
         first: dict[bytes, int] = dict(tx.all("first_failures", blobs_of([letter[0] for letter in self._letters])))
-        tx.many("put_letter", [(*letter, first[letter[0]]) for letter in self._letters])
+        most = tx.settings.max_epochs
+        guard, why = most_returns(most), guarded(most)
+        tx.many("put_letter", [(*letter, guard, first[letter[0]], why) for letter in self._letters])
         reopen_groups(tx, {fingerprint: members[0][1].job for fingerprint, members in self._groups.items()})
         tx.many("join_group", [self._group(fingerprint) for fingerprint in sorted(self._groups)])
         kinds = Counter((queue, task, priority, reason) for _, task, queue, priority, reason, *_ in self._letters)

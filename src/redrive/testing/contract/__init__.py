@@ -21,6 +21,7 @@ from redrive.testing.contract.reading import ReadingRules
 from redrive.testing.contract.redriven import RedrivenRules
 from redrive.testing.contract.redrives import RedriveRules
 from redrive.testing.contract.reshaping import ReshapingRules
+from redrive.testing.contract.reviewing import ReviewingRules
 from redrive.testing.contract.sampling import SamplingRules
 from redrive.testing.contract.settling import LeaseRules, SettlingRules
 from redrive.testing.contract.taking import TakingRules
@@ -41,6 +42,7 @@ class StoreContract(
     RedrivenRules,
     ReshapingRules,
     EditingRules,
+    ReviewingRules,
     SamplingRules,
     OperatingRules,
     OperationRules,

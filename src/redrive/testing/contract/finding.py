@@ -174,6 +174,8 @@ class FindingRules(Rules):
         await store.letters.assign("gold", "alice", [f"0f{'0' * 14}"], [jobs[1].id, jobs[6].id])
         await store.letters.note("the gold relay", "alice", [f"1f{'0' * 14}"], [jobs[2].id, jobs[4].id])
         await store.letters.note("5", "bob", ids=[jobs[4].id, jobs[8].id])
+        await store.letters.review([jobs[7].id, jobs[9].id], "5 is gold", "alice")
+        await store.letters.notify([jobs[9].id, jobs[10].id], "gold", "rule:gold")
         letters = await store.letters.whole([job.id for job in jobs])
         assert len(letters) == 40
         for text, tree in _filters(300, clock.now()):

@@ -219,12 +219,15 @@ class ReshapingRules(Rules):
         [held] = await dead(store, 1, "beef")
         first = await frozen(store)
         [free] = await dead(store, 1, payload=b'{"n":2}')
-        found = await store.redrives.weigh([held.id, free.id], payloads=True)
+        found = await store.redrives.weigh([held.id, free.id], Plan(settings=("payload.n=1",)))
         assert found.skipped == {held.id: f"already in redrive {first.id[-8:]}"}
         assert [(each.id, each.payload) for each in found.due] == [(free.id, b'{"n":2}')]
-        assert (await store.redrives.weigh([held.id, free.id])).due == []
+        assert (await store.redrives.weigh([held.id, free.id], Plan())).due == []
+        await store.letters.review([free.id], "ask the customer", "alice")
+        assert (await store.redrives.weigh([free.id], Plan())).skipped == {free.id: "needs review: ask the customer"}
+        assert (await store.redrives.weigh([free.id], Plan(force=True))).skipped == {}
         await settled(store, Done(job=await _revived(store, free.id)))
-        assert (await store.redrives.weigh([free.id])).skipped == {free.id: "brought back meanwhile"}
+        assert (await store.redrives.weigh([free.id], Plan())).skipped == {free.id: "brought back meanwhile"}
 
 
 async def _revived(store: Store, id: str) -> Job:

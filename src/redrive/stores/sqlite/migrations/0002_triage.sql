@@ -58,3 +58,35 @@ CREATE INDEX letter_payload_operation ON letter_payload (operation, letter) WHER
 ALTER TABLE failure ADD COLUMN frame TEXT NOT NULL DEFAULT '';
 ALTER TABLE failure ADD COLUMN plain TEXT NOT NULL DEFAULT '';
 ALTER TABLE failure ADD COLUMN plain_title TEXT NOT NULL DEFAULT '';
+
+-- Letters that need a person, how often in a row they came back with the same cause, and which rule has dealt with them.
+ALTER TABLE letter ADD COLUMN review TEXT;
+ALTER TABLE letter ADD COLUMN returns INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE letter ADD COLUMN rule TEXT;
+ALTER TABLE letter_total ADD COLUMN review INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX letter_review ON letter (state, failed_at, id) WHERE coalesce(review, '') <> '';
+
+-- Whatever changes a letter, the open ones that need a person are counted; nearly all letters pass by.
+CREATE TRIGGER letter_review_put AFTER INSERT ON letter WHEN new.review IS NOT NULL AND new.state = 'open'
+BEGIN
+  INSERT INTO letter_total (queue, task, priority, reason, n, review)
+  VALUES (new.queue, new.task, new.priority, new.reason, 0, 1) ON CONFLICT DO UPDATE SET review = review + 1;
+END;
+CREATE TRIGGER letter_review_gone AFTER DELETE ON letter WHEN old.review IS NOT NULL AND old.state = 'open'
+BEGIN
+  UPDATE letter_total SET review = review - 1
+  WHERE queue = old.queue AND task = old.task AND priority = old.priority AND reason = old.reason;
+END;
+CREATE TRIGGER letter_review_changed AFTER UPDATE ON letter WHEN old.review IS NOT NULL OR new.review IS NOT NULL
+BEGIN
+  UPDATE letter_total SET review = review - 1
+  WHERE old.review IS NOT NULL AND old.state = 'open'
+    AND queue = old.queue AND task = old.task AND priority = old.priority AND reason = old.reason;
+  INSERT INTO letter_total (queue, task, priority, reason, n, review)
+  SELECT new.queue, new.task, new.priority, new.reason, 0, 1 WHERE new.review IS NOT NULL AND new.state = 'open'
+  ON CONFLICT DO UPDATE SET review = review + 1;
+END;
+
+-- A redrive that waits for a release of the application begins when a worker reports it.
+ALTER TABLE redrive ADD COLUMN begun_at INTEGER;
+CREATE INDEX redrive_of_actor ON redrive (actor, id);

@@ -4,17 +4,19 @@ SELECT l.fingerprint, l.queue, l.task, l.priority, l.reason FROM carray(?1) AS w
 CROSS JOIN letter AS l ON l.id = wanted.value WHERE l.state = 'open'
 
 -- name: put_letter
--- A new letter, or one more death for the one there is.
+-- A new letter, or one more death for the one there is; one that came back ?15 times with the same cause needs a person.
 INSERT INTO letter (
   id, task, queue, priority, state, reason, type, message, fingerprint, attempts, epochs, first_failed_at, failed_at,
   host, worker, release
 ) VALUES (
-  ?1, ?2, ?3, ?4, 'open', ?5, ?6, ?7, ?8, ?9, ?10, ?15, ?11, ?12, ?13, ?14
+  ?1, ?2, ?3, ?4, 'open', ?5, ?6, ?7, ?8, ?9, ?10, ?16, ?11, ?12, ?13, ?14
 )
 ON CONFLICT (id) DO UPDATE SET queue = excluded.queue, priority = excluded.priority, state = 'open',
   reason = excluded.reason, type = excluded.type, message = excluded.message, fingerprint = excluded.fingerprint,
   attempts = excluded.attempts, epochs = excluded.epochs, failed_at = excluded.failed_at, host = excluded.host,
-  worker = excluded.worker, release = excluded.release, ended_at = NULL, version = version + 1
+  worker = excluded.worker, release = excluded.release, ended_at = NULL, version = version + 1, rule = NULL,
+  returns = iif(fingerprint = excluded.fingerprint, returns + 1, 0),
+  review = coalesce(review, iif(fingerprint = excluded.fingerprint AND returns + 1 >= ?15, ?17, NULL))
 
 -- name: first_failures
 -- When each of these jobs failed first; asked for all at once, because inside `put_letter` it took six times as long.
@@ -43,7 +45,7 @@ ON CONFLICT DO UPDATE SET n = n + excluded.n
 
 -- name: letter_totals
 -- How many open letters there are of each kind.
-SELECT queue, task, priority, reason, n FROM letter_total WHERE n > 0 ORDER BY queue, task, priority DESC, reason
+SELECT queue, task, priority, reason, n, review FROM letter_total WHERE n > 0 ORDER BY queue, task, priority DESC, reason
 
 -- name: letter_span
 -- When the open letters failed that have waited longest and shortest.
@@ -65,7 +67,8 @@ WHERE seq IN (SELECT value FROM carray(?1))
 -- Letters as they are, with what their jobs still have.
 SELECT l.id, l.task, l.queue, l.priority, l.state, l.reason, l.type, l.message, l.fingerprint, l.attempts, l.epochs,
   l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version,
-  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint)),
+  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint)), l.review, l.returns,
+  l.rule,
   j.batch, j.payload, j.headers, coalesce(j.payload_version, 1)
 FROM carray(?1) AS wanted JOIN letter AS l ON l.id = wanted.value LEFT JOIN job AS j ON j.id = l.id
 
@@ -73,7 +76,8 @@ FROM carray(?1) AS wanted JOIN letter AS l ON l.id = wanted.value LEFT JOIN job 
 -- A page of letters, the last failure first; the condition of a filter takes the place of the remark.
 SELECT l.id, l.task, l.queue, l.priority, l.state, l.reason, l.type, l.message, l.fingerprint, l.attempts, l.epochs,
   l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version,
-  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint))
+  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint)), l.review, l.returns,
+  l.rule
 FROM letter AS l
 WHERE (l.failed_at, l.id) < (?, ?) AND /* condition */ 1
 ORDER BY l.failed_at DESC, l.id DESC LIMIT ?
@@ -82,7 +86,8 @@ ORDER BY l.failed_at DESC, l.id DESC LIMIT ?
 -- The same with what only the predicate of a filter can judge; notes and traceback only if they are asked for.
 SELECT l.id, l.task, l.queue, l.priority, l.state, l.reason, l.type, l.message, l.fingerprint, l.attempts, l.epochs,
   l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version,
-  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint)),
+  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint)), l.review, l.returns,
+  l.rule,
   j.batch, j.payload, j.headers,
   iif(?, (SELECT group_concat(n.text, char(10) ORDER BY n.seq) FROM note AS n WHERE n.about IN (l.id, l.fingerprint)), NULL),
   iif(?, (SELECT (SELECT t.text FROM traceback AS t WHERE t.hash = f.traceback) FROM failure AS f
@@ -95,7 +100,8 @@ ORDER BY l.failed_at DESC, l.id DESC LIMIT ?
 -- All of them in any order, to be counted: nothing has to be sorted, and so nothing is kept.
 SELECT l.id, l.task, l.queue, l.priority, l.state, l.reason, l.type, l.message, l.fingerprint, l.attempts, l.epochs,
   l.first_failed_at, l.failed_at, l.host, l.worker, l.release, l.version,
-  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint)),
+  coalesce(l.owner, (SELECT g.owner FROM letter_group AS g WHERE g.fingerprint = l.fingerprint)), l.review, l.returns,
+  l.rule,
   j.batch, j.payload, j.headers,
   iif(?, (SELECT group_concat(n.text, char(10) ORDER BY n.seq) FROM note AS n WHERE n.about IN (l.id, l.fingerprint)), NULL),
   iif(?, (SELECT (SELECT t.text FROM traceback AS t WHERE t.hash = f.traceback) FROM failure AS f

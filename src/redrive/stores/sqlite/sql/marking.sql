@@ -3,6 +3,10 @@
 SELECT g.fingerprint, g.closed_in FROM carray(?1) AS wanted
 JOIN letter_group AS g ON g.fingerprint = wanted.value WHERE g.state = 'closed'
 
+-- name: reopen_group
+-- A closed group is open again without a new letter.
+UPDATE letter_group SET state = 'reopened' WHERE fingerprint = ?1
+
 -- name: groups_like
 -- The groups whose names lie between these two.
 SELECT fingerprint, title, task, reason, type, count, first_seen, last_seen, sample, state, owner, muted_until, closed_in

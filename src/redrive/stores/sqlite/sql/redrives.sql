@@ -6,17 +6,38 @@ VALUES (?, 'freezing', ?, ?, ?, ?, ?, (SELECT coalesce(max(seq), 0) FROM failure
 -- name: redrive
 -- One of them.
 SELECT id, plan, actor, reason, state, opened_at, version, frozen_at, ended_at, total, stage, stage_left, stage_at, why,
-  cut, mark_at, mark_id, paced_at
+  begun_at, cut, mark_at, mark_id, paced_at
 FROM redrive WHERE id = ?
 
 -- name: redrives
 -- The newest of them.
-SELECT id, plan, actor, reason, state, opened_at, version, frozen_at, ended_at, total, stage, stage_left, stage_at, why
+SELECT id, plan, actor, reason, state, opened_at, version, frozen_at, ended_at, total, stage, stage_left, stage_at, why,
+  begun_at
 FROM redrive ORDER BY id DESC LIMIT ?
+
+-- name: redrives_of_actor
+-- The newest that somebody has opened.
+SELECT id, plan, actor, reason, state, opened_at, version, frozen_at, ended_at, total, stage, stage_left, stage_at, why,
+  begun_at
+FROM redrive WHERE actor = ?1 ORDER BY id DESC LIMIT ?2
+
+-- name: open_redrive_of_actor
+-- One that somebody has opened and that is not over.
+SELECT id FROM redrive WHERE actor = ?1 AND state IN ('freezing', 'running', 'paused') LIMIT 1
+
+-- name: places_of_redrive
+-- In which queues the letters that are not released would run, and as which tasks.
+SELECT DISTINCT coalesce(?2, l.queue), l.task FROM redrive_item AS i
+CROSS JOIN letter AS l ON l.id = i.id WHERE i.redrive = ?1 AND i.state = 'pending' ORDER BY 1, 2
+
+-- name: begin_redrive
+-- One that has waited begins.
+UPDATE redrive SET begun_at = ?2, stage_at = ?2 WHERE id = ?1
 
 -- name: redrives_of_state
 -- The newest in a state.
-SELECT id, plan, actor, reason, state, opened_at, version, frozen_at, ended_at, total, stage, stage_left, stage_at, why
+SELECT id, plan, actor, reason, state, opened_at, version, frozen_at, ended_at, total, stage, stage_left, stage_at, why,
+  begun_at
 FROM redrive WHERE state = ?1 ORDER BY id DESC LIMIT ?2
 
 -- name: died_later
