@@ -16,6 +16,7 @@ from redrive.cli.root import root
 from redrive.cli.session import Session
 from redrive.config import SETTINGS
 from redrive.events import EVENTS
+from redrive.ledger import CAME, FLAWS, HERE, WENT
 from redrive.options import Options
 from redrive.query.fields import FIELDS
 from redrive.query.parsing import DEPTH_LIMIT, TERMS_LIMIT, VALUES_LIMIT
@@ -322,12 +323,32 @@ def filters() -> str:
     )
 
 
+def ledger() -> str:
+    """What `redrive prove` adds up, and what it can find."""
+    counts = [(f"`{name}`", "+", "a job came into the queue") for name in CAME]
+    counts += [(f"`{name}`", "-", "a job left it") for name in WENT]
+    return (
+        "# The ledger\n\n"
+        "`redrive prove` adds up for each queue: what came is what went and what is there "
+        f"({', '.join(HERE)}). `restored` jobs had been counted as `discarded`; `dead_purged` counts the jobs that "
+        "were dead when their letters were purged.\n\n"
+        f"{table('count', '', 'when', rows=counts)}\n"
+        "Then it holds rows against each other; it names the ids, or the queues, groups and redrives.\n\n"
+        f"{table('kind', 'means', rows=[(f'`{kind}`', what) for kind, what in FLAWS.items()])}\n"
+        "Sealed are the entries of the journal that have an actor. A line under a seal is the number of an entry in 8 "
+        "bytes, and the SHA-256 of the JSON list of its number, time, event, job, task, queue, epoch, attempt, reason, "
+        "worker, actor and text. The hash of a seal is the SHA-256 of the hash before it (32 zero bytes before the "
+        "first), its own number and time in 8 bytes each, and its lines.\n"
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands,
     "engines.md": engines,
     "errors.md": failures,
     "events.md": events,
     "filters.md": filters,
+    "ledger.md": ledger,
     "python.md": python,
     "reasons.md": reasons,
     "settings.md": settings,

@@ -1,6 +1,5 @@
 """The app: the only place that turns a URL into a store; tasks, hooks and the verbs on them."""
 
-import difflib
 import random
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,13 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, overload
 
 import msgspec
 
-from redrive import job as jobs
-from redrive.backoff import span
 from redrive.client import Client, Enqueued
 from redrive.clock import Clock, Duration, Random, SystemClock, micros
 from redrive.config import Config, load
 from redrive.context import current_context
-from redrive.errors import ConfigError, UsageError
+from redrive.declaring import name_of_task, task_options
+from redrive.errors import ConfigError
 from redrive.events import Event, Events
 from redrive.forks import making
 from redrive.hooks import AttemptHook, EnqueueHook, Hooks, Lifespan
@@ -26,11 +24,12 @@ from redrive.portal import portal
 from redrive.reasons import Rules, rules_from
 from redrive.redact import safe_url
 from redrive.retry import Retry, policy_from
-from redrive.store import Settings, Store
-from redrive.task import Isolation, P, R, Registry, Task, TaskOptions, check_handler, default_name, memory_size
+from redrive.store import Keep, Settings, Store
+from redrive.task import Isolation, P, R, Registry, Task, TaskOptions, check_handler, default_name
 
 if TYPE_CHECKING:
     from redrive import redrives
+    from redrive.ledger import Proof
     from redrive.triage import Letters
     from redrive.worker import Worker
 
@@ -204,8 +203,8 @@ class Redrive:
 
     def task(self, *handlers: Any, **options: Any) -> Any:
         """Register a handler; works bare and with options."""
-        name = _name_of_task(options.pop("name", None))
-        checked = _task_options(options)
+        name = name_of_task(options.pop("name", None))
+        checked = task_options(options)
         if handlers:
             return self._registered(handlers[0], name, checked)
         return lambda handler: self._registered(handler, name, checked)
@@ -283,6 +282,17 @@ class Redrive:
         """Bring letters back in paced stages that stop by themselves; answers how it went once it has ended."""
         return portal.run(lambda: self.aredrive(filter, **options), "redrive")
 
+    async def aprove(self, queues: Sequence[str] = (), *, seal: str | None = None) -> "Proof":
+        """Add up what came, what went and what is there; `adds_up` says it all, `seal` is one noted earlier."""
+        from redrive.ledger import narrowed, noted_seal  # lazily: who only enqueues proves nothing
+
+        noted = None if seal is None else noted_seal(seal)
+        return narrowed(await (await self.opened()).journal.prove(noted=noted), queues)
+
+    def prove(self, queues: Sequence[str] = (), *, seal: str | None = None) -> "Proof":
+        """Add up what came, what went and what is there; `adds_up` says it all, `seal` is one noted earlier."""
+        return portal.run(lambda: self.aprove(queues, seal=seal), "prove")
+
     def worker(
         self,
         queues: Sequence[str] | Mapping[str, int | None] | None = None,
@@ -307,59 +317,6 @@ class Redrive:
         return portal.run(lambda: self.adrain(timeout), "drain")
 
 
-_TASK_OPTIONS = ("name", "queue", "priority", "retry", "timeout", "isolation", "memory", "needs", "aliases", "expires")
-
-
-def _name_of_task(given: Any) -> str | None:
-    return None if given is None else _checked("name", given, jobs.name_of)
-
-
-def _task_options(given: dict[str, Any]) -> TaskOptions:
-    for name in given:
-        if name not in _TASK_OPTIONS:
-            guess = difflib.get_close_matches(name, _TASK_OPTIONS, 1)
-            hint = f", did you mean {guess[0]}?" if guess else f"; there are {', '.join(_TASK_OPTIONS)}"
-            raise UsageError(f"unknown task option {name!r}{hint}")
-    memory = memory_size(given.get("memory"))
-    isolation = _isolation(given.get("isolation"))
-    if memory is not None and isolation is None:
-        raise UsageError("memory= caps a child process: write isolation='process' beside it")
-    return TaskOptions(
-        queue=_checked("queue", given.get("queue", "default"), jobs.name_of),
-        priority=jobs.priority_of(given.get("priority", 5)),
-        retry=_policy(given.get("retry")),
-        timeout=_optional_duration("timeout", given.get("timeout")),
-        isolation=isolation,
-        memory=memory,
-        needs=_checked("needs", given.get("needs", ()), jobs.names),
-        aliases=_checked("aliases", given.get("aliases", ()), jobs.names),
-        expires=_optional_duration("expires", given.get("expires")),
-    )
-
-
-def _checked(option: str, value: Any, read: Callable[[Any], T]) -> T:
-    try:
-        return read(value)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"task option {option}={value!r} is wrong: {error}") from None
-
-
-def _policy(value: Any) -> Retry | str | None:
-    if value is None or isinstance(value, Retry | str):
-        return value
-    raise UsageError(f"retry={value!r} is no policy; write Retry({value!r}), or the name of one in the configuration")
-
-
-def _optional_duration(name: str, value: Duration | None) -> int | None:
-    return None if value is None else span(value, name)
-
-
-def _isolation(value: Any) -> Isolation | None:
-    if value not in (None, "process"):
-        raise UsageError(f"isolation={value!r} is unknown; leave it out, or write 'process' for a child process")
-    return value  # type: ignore[no-any-return]
-
-
 # the store ------------------------------------------------------------------------------------------------------------
 
 
@@ -369,6 +326,12 @@ def connect(config: Config, clock: Clock | None = None) -> Store:
         done_retention=config.retention.done,
         key_lifetime=config.retention.key,
         closed_retention=config.retention.closed,
+        journal_retention=config.retention.journal,
+        redrive_retention=config.retention.redrives,
+        of_queues={
+            queue: Keep(done=times.get("done"), closed=times.get("closed"))
+            for queue, times in (config.retention.queues or {}).items()
+        },
         **{name: config.value(name) for name in ("journal", "max_epochs")},
     )
     url = config.resolved_url

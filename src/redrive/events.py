@@ -38,6 +38,10 @@ EVENTS = {
     "worker.recycled": Kind("a worker ends because half its slots are stuck", "worker stuck"),
     "worker.fault": Kind("something in the worker itself went wrong; it goes on", "worker error"),
     "worker.lost": Kind("another worker of this host is gone; its jobs were taken over", "worker cause jobs"),
+    "retention.announced": Kind(
+        "a policy will remove open letters; told when it is new, and by each worker that sees to it", "what"
+    ),
+    "retention.applied": Kind("a policy has removed open letters", "letters of"),
     "store.unavailable": Kind("the store does not answer; the worker waits for it", "error"),
     "store.returned": Kind("the store answers again"),
 }

@@ -22,6 +22,8 @@ from redrive.duties.reaper import Reaper
 from redrive.duties.redriver import Redriver
 from redrive.duties.ruler import Ruler
 from redrive.duties.sampler import Sampler
+from redrive.duties.sealer import Sealer
+from redrive.duties.trimmer import Trimmer
 from redrive.errors import StoreError
 from redrive.failpoints import reached
 from redrive.operations import workshop_of
@@ -49,8 +51,9 @@ class Keeper:
         self._settings = bench.app.config.worker
         self._reaper = Reaper(bench, store, worker.announce)
         duties: list[Duty] = [self._reaper, Pruner(store), Sampler(store, self._clock), Merger(store)]
-        duties.append(Redriver(store, self._clock, Reshaper(bench.app)))
+        duties += [Redriver(store, self._clock, Reshaper(bench.app)), Sealer(store)]
         duties.append(Operator(store, self._clock, workshop_of(bench.app)))
+        duties.append(Trimmer(store, self._clock, bench.app.config.retention, worker.tell))
         if rules := automatic_rules(bench.app.config):
             duties.append(Ruler(store, self._clock, rules))
         self._duties = Duties(store, self._clock, row.id, duties, self._settings.lease)

@@ -23,6 +23,8 @@ _LEVELS = {
     "worker.recycled": logging.WARNING,
     "worker.fault": logging.ERROR,
     "worker.lost": logging.WARNING,
+    "retention.announced": logging.WARNING,
+    "retention.applied": logging.WARNING,
     "store.unavailable": logging.ERROR,
     "store.returned": logging.WARNING,
     "job.enqueued": logging.DEBUG,
@@ -192,6 +194,10 @@ _PHRASES: dict[str, Callable[[Fields], str]] = {
     ),
     "worker.fault": lambda fields: f"worker {fields['worker']} has a fault and goes on: {fields['error']}",
     "worker.lost": _worker_lost,
+    "retention.announced": lambda fields: f"retention: {fields['what']}",
+    "retention.applied": lambda fields: (
+        f"retention: removed {counted(fields['letters'], 'open letter')} of {fields['of']} for good"
+    ),
     "store.unavailable": lambda fields: f"the store does not answer ({fields['error']}); waiting for it",
     "store.returned": lambda fields: "the store answers again",
 }

@@ -14,9 +14,11 @@ import msgspec
 
 from redrive.disposal import NEVER
 from redrive.job import Job, State
+from redrive.ledger import Noted, Proof, Tell, unheard
 from redrive.letter import Failure, Group, GroupState, Letter
 from redrive.limits import Limits
 from redrive.query.tree import Tree
+from redrive.retention import FOR_EVER, Notice
 
 # --- adding ---------------------------------------------------------------------------------------------------------
 
@@ -443,6 +445,16 @@ class Letters(Protocol):
 
     async def edit(self, edits: Sequence[Edit], actor: str, reason: str) -> Disposed:
         """Give dead jobs other payloads; a letter that has changed since it was read is left as it is."""
+        ...
+
+    # open ones whose time is over
+
+    async def notices(self) -> list[Notice]:
+        """The removals of open letters that were announced, by queue."""
+        ...
+
+    async def announce(self, notices: Sequence[Notice], actor: str) -> None:
+        """Let these be all that is announced; the journal has each that is new, and each that is withdrawn."""
         ...
 
     # what people say of them
@@ -976,6 +988,22 @@ class Journal(Protocol):
         """
         ...
 
+    # the ledger and the trail
+
+    async def prove(self, named: int = 20, noted: Noted | None = None, tell: Tell = unheard) -> Proof:
+        """Add everything up at one moment, beside whoever works; of each kind of flaw `named` are named.
+
+        `noted` is a seal that somebody has written down elsewhere: the trail must still have it.
+        """
+        ...
+
+    async def seal(self, limit: int) -> int:
+        """Put up to `limit` entries that have an actor under a seal, if their order can no longer change.
+
+        Each of them bears the number of its seal; a seal holds what they say and the seal before it. Answers how many.
+        """
+        ...
+
 
 # --- the whole --------------------------------------------------------------------------------------------------------
 
@@ -990,16 +1018,36 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     transactions: bool = False
 
 
+class Keep(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a queue keeps what has ended, where it says so itself."""
+
+    done: int | None = None
+    closed: int | None = None
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine needs to know of the configuration."""
 
     done_retention: int = 24 * 3_600_000_000
     key_lifetime: int = 24 * 3_600_000_000
     closed_retention: int = 30 * 24 * 3_600_000_000
+    redrive_retention: int = 90 * 24 * 3_600_000_000
+    journal_retention: int = FOR_EVER
+    of_queues: Mapping[str, Keep] = {}
     journal: Literal["events", "all"] = "events"
     max_epochs: int = 5  # a letter that comes back so often in a row with the same cause needs a person; 0: never
     busy_timeout: float = 30.0
     force: bool = False  # open it although the file system or engine is not fit
+
+    def keeps_done(self, queue: str) -> int:
+        """How long a queue keeps the rows of finished jobs: for the longer of its own time and their keys'."""
+        own = self.of_queues.get(queue)
+        return max(self.done_retention if own is None or own.done is None else own.done, self.key_lifetime)
+
+    def keeps_closed(self, queue: str) -> int:
+        """How long it keeps letters that are closed or discarded, and discarded jobs."""
+        own = self.of_queues.get(queue)
+        return self.closed_retention if own is None or own.closed is None else own.closed
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

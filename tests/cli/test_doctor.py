@@ -10,12 +10,14 @@ import apsw
 import pytest
 
 from redrive.clock import SECOND, SystemClock, boot_id
+from redrive.retention import Notice, Removal
 from redrive.store import Gate, Store
 from redrive.stores.sqlite import SqliteStore
 from redrive.stores.sqlite.statements import migrations
 from redrive.testing.factories import a_worker, added, claimed
 from tests.cli.conftest import Answer, Cli
 
+DAY = 24 * 3_600 * SECOND
 MIGRATIONS = [name for _, name, _ in migrations()]
 
 
@@ -259,3 +261,21 @@ def test_memory_is_said_to_be_what_it_is(cli: Cli) -> None:
     answer = cli("--url", "memory://", "doctor")
     assert answer.code == 1
     assert "✗ durability: jobs are kept in the memory of this process only" in answer.out
+
+
+def test_what_is_removed_unasked_is_said(cli: Cli, store: Folder, folder: Path) -> None:
+    """A policy that nobody has announced yet, and one that was, with the day from which it acts."""
+    store.do(alive())
+    (folder / "redrive.toml").write_text('[retention.queues.email]\nopen = "90d"\n', encoding="utf-8")
+    said = "open letters of queue email are to go 90d after they failed; a worker announces that first, and removes"
+    assert f"✓ retention: {said} none before 7d later" in cli("doctor").out
+    notice = Notice(removal=Removal(queue="email", after=90 * DAY), announced_at=0, acts_at=7 * DAY, letters=12)
+
+    async def announced(opened: Store) -> None:
+        await opened.letters.announce([notice], "retention")
+
+    store.do(announced)
+    said = "open letters of queue email go 90d after they failed, 12 by now, from 1970-01-08T00:00:00.000Z on"
+    assert checks(cli("doctor", "--json"))["retention"]["found"] == said
+    (folder / "redrive.toml").unlink()
+    assert "retention" not in checks(cli("doctor", "--json"))

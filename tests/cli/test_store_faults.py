@@ -18,6 +18,8 @@ from redrive.stores.sqlite import SqliteStore
 from redrive.stores.sqlite.statements import migrations
 from tests.cli.conftest import Answer, Cli
 
+STEPS = len(migrations())
+
 READS = ["jobs list", "jobs show a0", "queues list", "workers list", "events"]
 OPENS = [*READS, "enqueue some.task", "migrate", "queues pause email", "worker tasks --burst"]
 

@@ -155,6 +155,30 @@ def test_what_the_doctor_says_is_folded(store: Path) -> None:
     assert any(str(store) in line for line in lines)
 
 
+def test_what_takes_long_says_how_far_it_is(store: Path) -> None:
+    """On one line of the terminal, which is free again for what came of it; a pipe gets none of it."""
+    with terminal("prove", columns=60) as screen:
+        assert screen.code() == 0
+    assert "\r\x1b[Kadding up, 1 of 18: counts\r\x1b[Kadding up, 2 of 18: jobs\r" in screen.seen
+    assert "\r\x1b[K\x1b[1mQUEUE" in screen.seen
+    piped = subprocess.run([*REDRIVE, "prove"], capture_output=True, text=True, check=True, timeout=60)
+    assert "adding up" not in piped.stdout + piped.stderr
+
+
+def test_what_does_not_add_up_is_folded(store: Path) -> None:
+    """Its ids stay whole."""
+
+    async def spoil(store: SqliteStore) -> None:
+        await store.write(lambda tx: tx.db.execute("DELETE FROM letter").fetchall())
+
+    asyncio.run(_with(store, spoil))
+    with terminal("prove", columns=72) as screen:
+        assert screen.code() == 1
+    lines = plain(screen.seen).partition("redrive: ")[0].splitlines()
+    assert any(line.startswith("dead without letter, 1 of them") for line in lines)
+    assert max(map(size, lines)) <= 72
+
+
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
 def test_no_colour_when_none_is_wanted(store: Path, name: str, value: str) -> None:
     with terminal("doctor", environment={name: value}) as screen:

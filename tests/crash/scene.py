@@ -1,5 +1,6 @@
 """One store, its tape, and the processes that work on it: started, killed, and seen to leave nothing behind."""
 
+import asyncio
 import fcntl
 import os
 import signal
@@ -12,6 +13,7 @@ import psutil
 
 from redrive.job import new_id
 from redrive.presence import WRITE_LOCK
+from redrive.stores.sqlite import SqliteStore
 from tests.crash.ledger import Ledger, Limits, audit, ledger_of
 from tests.crash.program import PATIENCE, Program
 from tests.crash.tape import Reading, Record, What, read
@@ -125,6 +127,19 @@ class Scene:
         assert [str(fault) for fault in audit(ledger)] == []
         assert self.leftovers() == []
         return ledger
+
+    def adds_up(self) -> bool:
+        """Whether the product's own ledger finds nothing lost, nothing doubled, and no row that contradicts another."""
+
+        async def proven() -> bool:
+            store = SqliteStore(self.store)
+            await store.open()
+            try:
+                return (await store.journal.prove()).adds_up
+            finally:
+                await store.close()
+
+        return asyncio.run(proven())
 
     # what is left ---------------------------------------------------------------------------------------------------
 

@@ -107,6 +107,7 @@ def faults(scene: Scene, ids: list[str], edits: int = 0) -> list[str]:
         "journal": books.told("job.redriven") == Counter((id, 2) for id in ids),
         "counters": books.counters["redriven"] == len(ids),
         "edits": books.told("job.edited") == Counter(dict.fromkeys(((id, 1) for id in ids), edits)),
+        "ledger": scene.adds_up(),
         "items": items(scene.store) == {"succeeded": len(ids)},
     }
     return [name for name, right in found.items() if not right]

@@ -73,4 +73,5 @@ def test_a_storm_of_kills_loses_nothing_and_doubles_nothing(scene: Scene) -> Non
     scene.drain(**SHORT)
     ledger = scene.in_order()
     print(f"{scene.kills} kills, {len(ledger.books.done)} done, {len(ledger.books.jobs)} dead")
+    assert scene.adds_up()
     assert len(ledger.books.done) > FEWEST

@@ -36,6 +36,9 @@ ALLOWED = {
 }
 """What scans one of them nevertheless, and why that is bounded."""
 
+EVERYDAY = [name for name in statements() if not name.startswith("prove_")]
+"""To add everything up is to walk through everything: a person asks for that, beside whoever works."""
+
 
 @pytest.fixture(scope="module")
 def db() -> Iterator[apsw.Connection]:
@@ -67,7 +70,7 @@ def scans(db: apsw.Connection, text: str) -> list[str]:
     return [found[0] for found in scanned if found and found[1] in names]
 
 
-@pytest.mark.parametrize("name", statements())
+@pytest.mark.parametrize("name", EVERYDAY)
 def test_no_statement_walks_through_a_growing_table(db: apsw.Connection, name: str) -> None:
     """Except those that say why they may; and one that no longer does is taken off the list."""
     assert bool(scans(db, statements()[name])) == (name in ALLOWED)

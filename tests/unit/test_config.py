@@ -10,6 +10,8 @@ from redrive.clock import SECOND
 from redrive.config import SETTINGS, Config, load
 from redrive.errors import ConfigError
 
+DAY = 24 * 3_600 * SECOND
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -184,6 +186,49 @@ def test_the_default_policy_and_named_ones_are_kept_apart(project: Path) -> None
 def test_rules_on_reasons_are_kept_in_their_order(project: Path) -> None:
     write(project, "[[reasons]]\nreason = 'timeout'\nmessage = 'too slow'\n[[reasons]]\nreason = 'network'")
     assert [rule["reason"] for rule in settings(project).reasons] == ["timeout", "network"]
+
+
+def test_queues_may_keep_things_for_their_own_time(project: Path) -> None:
+    write(
+        project,
+        """
+        [retention]
+        open = "180d"
+        redrives = "30d"
+
+        [retention.queues.email]
+        done = "1h"
+        open = "90d"
+
+        [retention.queues.audit]
+        open = "never"
+        """,
+    )
+    retention = settings(project).retention
+    assert (retention.open, retention.redrives) == (180 * DAY, 30 * DAY)
+    assert retention.own("open") == {"email": 90 * DAY, "audit": 0}
+    assert (retention.own("done"), retention.own("closed")) == ({"email": 3_600 * SECOND}, {})
+
+
+@pytest.mark.parametrize(
+    ("table", "wanted"),
+    [
+        ("queues = 5", "write a table for each queue in a configuration file, such as [retention.queues.email]"),
+        ("queues = {email = 5}", "write a table for each queue"),
+        ("queues = {email = {opened = 5}}", "queue email has no 'opened' to keep; there are done, closed and open"),
+        ("queues = {email = {closed = 'never'}}", "closed of queue email: write seconds"),
+        ("queues = {email = {open = 'soon'}}", "open of queue email: write a text such as '90d' or '12h'"),
+        ("open = 0", "write a text such as '90d' or '12h', longer than zero, or 'never'"),
+    ],
+)
+def test_a_wrong_time_of_a_queue_is_told(project: Path, table: str, wanted: str) -> None:
+    write(project, f"[retention]\n{table}\n")
+    assert wanted in refused(project)
+
+
+def test_open_letters_stay_unless_that_is_asked_for(project: Path) -> None:
+    assert settings(project).retention.open == 0
+    assert settings(project, REDRIVE_RETENTION__OPEN="90d").retention.open == 90 * DAY
 
 
 def test_names_from_another_tools_environment_work(project: Path) -> None:

@@ -36,6 +36,8 @@ FIELDS: dict[str, dict[str, Any]] = {
     "worker.recycled": WORKER | {"stuck": 4},
     "worker.lost": WORKER | {"cause": "its process is gone", "jobs": ["a", "b"]},
     "worker.fault": WORKER | {"error": "KeyError: 'x'"},
+    "retention.announced": {"what": "open letters of every queue go 90d after they failed"},
+    "retention.applied": {"letters": 12, "of": "queue email"},
     "store.unavailable": {"error": "disk gone"},
 }
 
@@ -92,6 +94,8 @@ def log() -> Iterator[Callable[..., list[str]]]:
         ),
         (event("job.snoozed"), "job 5a1f01c2 thumbnail.make snoozed, back in 1m: not yet"),
         (event("job.discarded"), "job 5a1f01c2 thumbnail.make discarded (duplicate)"),
+        (event("retention.announced"), "retention: open letters of every queue go 90d after they failed"),
+        (event("retention.applied"), "retention: removed 12 open letters of queue email for good"),
         (event("worker.lost"), "worker w1 is lost (its process is gone); took over 2 jobs"),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import click
 
 import redrive
-from redrive.cli.examining import of_app, of_config, of_missing, of_pending, of_queues, of_workers
+from redrive.cli.examining import of_app, of_config, of_missing, of_pending, of_queues, of_retention, of_workers
 from redrive.cli.faults import EXIT_FAULT
 from redrive.cli.options import Verb, json_option, pass_session
 from redrive.cli.output import clean, counted, emit, folded, paint, say, show, width
@@ -104,6 +104,7 @@ async def _examine_store(session: Session, store: Store, report: Report) -> int:
             report.add(await opened.check())
             now = session.clock.now()
             report.add([await of_workers(opened, now), *await of_queues(opened, now)])
+            report.add(await of_retention(opened, session.config))
     except StoreError as error:
         report.add([_fault("store", error, f"correct that; the store is {store.url}")])
         return error.exit_code

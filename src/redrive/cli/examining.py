@@ -12,6 +12,7 @@ from redrive.cli.times import at_and_beside, beside, span
 from redrive.config import Config
 from redrive.grouping import grouping_from
 from redrive.reasons import rules_from
+from redrive.retention import Removal, removals
 from redrive.retry import Retry, policy_from, rides_out
 from redrive.rules import automatic_rules
 from redrive.store import Check, Depth, Gate, Store, Worker
@@ -176,4 +177,20 @@ def _of_queue(depth: Depth, gate: Gate | None, workers: list[Worker], now: int) 
         ok=False,
         found=f"no worker serves it; {waiting}",
         advice=f"start a worker with -q {depth.queue}, or without -q",
+    )
+
+
+async def of_retention(store: Store, config: Config) -> list[Check]:
+    """What a policy removes although nobody has dealt with it: announced, or still to be."""
+    policies = removals(config.retention.open, config.retention.own("open"))
+    notices = {notice.removal: notice for notice in await store.letters.notices()}
+    said = [notices[policy].said if policy in notices else _unsaid(policy, config) for policy in policies]
+    return [Check(name="retention", ok=True, found=each) for each in said]
+
+
+def _unsaid(policy: Removal, config: Config) -> str:
+    after, notice = span(policy.after), span(config.retention.notice)
+    return (
+        f"open letters of {policy.of} are to go {after} after they failed; "
+        f"a worker announces that first, and removes none before {notice} later"
     )

@@ -25,6 +25,7 @@ Commands:
   dlq          Find dead letters, read them, bring them back in stages.
   redrives     See how redrives stand; pause, resume or cancel one.
   operations   See what was done to many letters; carry one on, or end it.
+  prove        Add up what came, what went and what is there.
   events       Read what happened.
   doctor       Look for what is wrong, and say what to do.
   migrate      Bring the store to the schema of this version.

@@ -23,6 +23,7 @@ COMMANDS = {
     "dlq": ("redrive.cli.dlq", "Find dead letters, read them, bring them back in stages."),
     "redrives": ("redrive.cli.redrives", "See how redrives stand; pause, resume or cancel one."),
     "operations": ("redrive.cli.operations", "See what was done to many letters; carry one on, or end it."),
+    "prove": ("redrive.cli.prove", "Add up what came, what went and what is there."),
     "events": ("redrive.cli.events", "Read what happened."),
     "doctor": ("redrive.cli.doctor", "Look for what is wrong, and say what to do."),
     "migrate": ("redrive.cli.migrate", "Bring the store to the schema of this version."),

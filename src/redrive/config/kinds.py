@@ -34,7 +34,17 @@ def count(meaning: str, least: int = 1) -> Kind:
 
 def duration(meaning: str) -> Kind:
     """A time as people write it, kept in microseconds."""
-    return Kind("duration", meaning, _read_duration, lambda value: spoken(value).replace(".0s", "s"))
+    return Kind("duration", meaning, _read_duration, _show_duration)
+
+
+def lasting(meaning: str) -> Kind:
+    """A time as people write it, or `never`, which is kept as zero."""
+    return Kind("duration or never", meaning, _read_lasting, _show_lasting)
+
+
+def keeps(meaning: str) -> Kind:
+    """How long queues keep things: a table for each."""
+    return Kind("tables", meaning, _read_keeps, _show_keeps)
 
 
 def size(meaning: str) -> Kind:
@@ -86,6 +96,45 @@ def _read_duration(value: object) -> object:
     if length <= 0:
         raise ValueError("write seconds (30) or a text such as '30s', '10m', '6h', longer than zero")
     return length
+
+
+def _show_duration(value: int) -> str:
+    return spoken(value).replace(".0s", "s")
+
+
+def _read_lasting(value: object) -> int:
+    if isinstance(value, str) and value.strip().lower() == "never":
+        return 0
+    try:
+        return int(str(_read_duration(value)))
+    except ValueError:
+        raise ValueError("write a text such as '90d' or '12h', longer than zero, or 'never'") from None
+
+
+def _show_lasting(value: int) -> str:
+    return _show_duration(value) if value else "never"
+
+
+def _read_keeps(value: object) -> object:
+    if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
+        raise ValueError("write a table for each queue in a configuration file, such as [retention.queues.email]")
+    return {
+        queue: {name: _read_kept(queue, name, time) for name, time in table.items()} for queue, table in value.items()
+    }
+
+
+def _read_kept(queue: str, name: str, time: object) -> object:
+    if name not in ("done", "closed", "open"):
+        raise ValueError(f"queue {queue} has no {name!r} to keep; there are done, closed and open")
+    try:
+        return _read_lasting(time) if name == "open" else _read_duration(time)
+    except ValueError as error:
+        raise ValueError(f"{name} of queue {queue}: {error}") from None
+
+
+def _show_keeps(value: Mapping[str, Mapping[str, int]]) -> str:
+    queues = (f"{queue} ({', '.join(f'{n} {_show_lasting(t)}' for n, t in of.items())})" for queue, of in value.items())
+    return ", ".join(queues) or "none"
 
 
 def read_size(value: object) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import msgspec
 
 from redrive.clock import SECOND
-from redrive.config.kinds import Kind, choice, count, duration, size, slots, tables, text
+from redrive.config.kinds import Kind, choice, count, duration, keeps, lasting, size, slots, tables, text
 from redrive.job import PAYLOAD_LIMIT
 
 _MINUTE = 60 * SECOND
@@ -43,7 +43,19 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
     done: Annotated[int, duration("Finished jobs and their results")] = _DAY
     key: Annotated[int, duration("An idempotency key after its job is done")] = _DAY
-    closed: Annotated[int, duration("Dead letters that are closed or discarded; open ones stay for ever")] = 30 * _DAY
+    closed: Annotated[int, duration("Dead letters that are closed or discarded, and discarded jobs")] = 30 * _DAY
+    open: Annotated[int, lasting("Open dead letters, since they failed last; what goes is announced first")] = 0
+    notice: Annotated[int, duration("How long before open letters go for the first time this is announced")] = 7 * _DAY
+    redrives: Annotated[int, duration("Redrives that have ended, with what became of each letter")] = 90 * _DAY
+    journal: Annotated[int, lasting("Entries of the journal; the seals on what people did stay")] = 0
+    queues: Annotated[
+        dict[str, dict[str, int]] | None,
+        keeps("Other times for single queues: [retention.queues.NAME] with `done`, `closed` and `open`"),
+    ] = None
+
+    def own(self, name: str) -> dict[str, int]:
+        """What queues say themselves: how long each keeps what is `done`, `closed` or `open`."""
+        return {queue: times[name] for queue, times in (self.queues or {}).items() if name in times}
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,43 +2,35 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, RuleBasedStateMachine, invariant, multiple, precondition, rule
 
 from redrive.clock import SECOND, ManualClock
 from redrive.job import Job, State
-from redrive.store import Accepted, Added, Discarded, Done, Existing, Gate, Released, Retried, Snoozed, Store
+from redrive.store import (
+    OPEN_REDRIVES,
+    Accepted,
+    Added,
+    Discarded,
+    Done,
+    Existing,
+    Gate,
+    Plan,
+    RedriveState,
+    Released,
+    Retried,
+    Snoozed,
+    Store,
+    becomes,
+)
+from redrive.testing.expected import Driven, Expected
 from redrive.testing.factories import LEASE, a_job, depth_of, every_ending, lease_of, open_in, record_of, wanted
 
 WAITING = (State.SCHEDULED, State.READY)
 QUEUES = ("default", "other")
 DAY = 24 * 3_600 * SECOND
-
-
-@dataclass
-class Expected:
-    """What the reference knows of a job."""
-
-    job: Job
-    state: State
-    due_at: int
-    epoch: int = 1
-    attempts: int = 0
-    starts: int = 0
-    fence: int = 0
-    failures: int = 0
-    deadline: int = 0
-    ended_at: int = 0
-    worker: str | None = None
-    letter: bool = False
-    by_hand: bool = False  # discarded as a letter
-
-    @property
-    def place(self) -> tuple[int, int, str]:
-        """Where it stands in line."""
-        return (-self.job.priority, self.due_at, self.job.id)
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -48,12 +40,15 @@ class StoreMachine(RuleBasedStateMachine):
 
     jobs: Bundle[str] = Bundle("jobs")
     leases: Bundle[Job] = Bundle("leases")  # the ended ones too
+    redrives: Bundle[Driven] = Bundle("redrives")
 
     def __init__(self) -> None:
         super().__init__()
         self.clock = ManualClock()
         self.known: dict[str, Expected] = {}
         self.paused: set[str] = set()
+        self.driven: list[Driven] = []
+        self.failures = 0
         self.runner = asyncio.Runner()
         self.store = type(self).make_store(self.clock)
         self.runner.run(self.store.open())
@@ -201,6 +196,71 @@ class StoreMachine(RuleBasedStateMachine):
                 del self.known[id]
                 assert self._add(each.job) == Existing(id, "purged")
 
+    @rule(
+        target=redrives,
+        queue=st.sampled_from([None, *QUEUES]),
+        of=st.sampled_from(["", *(f"queue = {q}" for q in QUEUES)]),
+    )
+    def open_redrive(self, queue: str | None, of: str) -> Driven:
+        """A redrive of what is dead by now."""
+        plan = Plan(filter=of, queue=queue, stages=())
+        redrive = self.runner.run(self.store.redrives.open(plan, "alice", ""))
+        self.driven.append(Driven(redrive.id, plan, self.failures))
+        return self.driven[-1]
+
+    @rule(driven=redrives, limit=st.integers(1, 3))
+    def freeze(self, driven: Driven, limit: int) -> None:
+        """It takes in what died before it was opened, and passes by what another one will release."""
+        held = {id for each in self.driven if each.state in OPEN_REDRIVES and each is not driven for id in each.pending}
+        if driven.state == "freezing":
+            while not self.runner.run(self.store.redrives.freeze(driven.id, limit)):
+                pass
+            dead = [each for each in self._in(State.DEAD) if each.failed_as <= driven.cut and driven.means(each)]
+            driven.pending = {each.job.id: each.epoch for each in dead if each.job.id not in held}
+            driven.state, driven.version = "running", driven.version + 1
+            assert self._pending(driven) == driven.pending.keys()
+
+    @rule(driven=redrives, limit=st.integers(1, 3))
+    def release(self, driven: Driven, limit: int) -> None:
+        """Whoever is still in the death that was frozen gets a new epoch; the others are skipped."""
+        stage = driven.stage or 1
+        chunk = self.runner.run(self.store.redrives.release(driven.id, stage, 100, limit))
+        gone = driven.pending.keys() - self._pending(driven)
+        fit = [each for id in sorted(gone) if self._is_dead_in(each := self.known.get(id), driven.pending[id])]
+        assert (chunk.released, chunk.skipped) == (len(fit), len(gone) - len(fit))
+        assert bool(gone) == (driven.state == "running" and bool(driven.pending))
+        for each in fit:
+            assert each is not None
+            each.epoch, each.attempts, each.starts = each.epoch + 1, 0, 0
+            each.job = msgspec.structs.replace(each.job, queue=driven.plan.queue or each.job.queue)
+            self._back(each, self.clock.now())
+        driven.stage = stage if driven.state == "running" else driven.stage
+        driven.pending = {id: epoch for id, epoch in driven.pending.items() if id not in gone}
+
+    @rule(driven=redrives, state=st.sampled_from(["paused", "running", "cancelled"]))
+    def change_redrive(self, driven: Driven, state: RedriveState) -> None:
+        """Paused, resumed and cancelled from what allows it."""
+        before = self.runner.run(self.store.redrives.get(driven.id))
+        assert before is not None
+        after = becomes(before, state)
+        changed = self.runner.run(self.store.redrives.change(driven.id, driven.version, state, "bob"))
+        assert (changed and changed.state) == after
+        if after is not None:
+            driven.state, driven.version = after, driven.version + 1
+
+    @rule(queue=st.sampled_from(QUEUES), to=st.sampled_from(QUEUES))
+    def move(self, queue: str, to: str) -> None:
+        """What waits goes to another queue."""
+        waiting = [each for each in self._in(*WAITING) if each.job.queue == queue]
+        assert self.runner.run(self.store.jobs.move(queue, to, "alice", 100)) == len(waiting)
+        for each in waiting:
+            each.job = msgspec.structs.replace(each.job, queue=to)
+
+    @rule(limit=st.integers(1, 3))
+    def seal(self, limit: int) -> None:
+        """What people did is sealed, a share at a time."""
+        assert self.runner.run(self.store.journal.seal(limit)) <= limit
+
     @rule(queue=st.sampled_from(QUEUES), closed=st.booleans())
     def gate(self, queue: str, closed: bool) -> None:
         """A queue is paused or goes on."""
@@ -257,6 +317,12 @@ class StoreMachine(RuleBasedStateMachine):
         dead = sorted(each.job.id for each in self._in(State.DEAD))
         assert self.runner.run(open_in(self.store, "f00d")) == dead
 
+    @invariant()
+    def everything_adds_up(self) -> None:
+        """Nothing is lost or doubled, no row contradicts another, every seal holds."""
+        proof = self.runner.run(self.store.journal.prove())
+        assert (proof.off, proof.flaws, proof.trail.broken) == ([], [], None)
+
     # --- the reference ------------------------------------------------------------------------------------------------
 
     def _add(self, job: Job) -> Added:
@@ -285,8 +351,16 @@ class StoreMachine(RuleBasedStateMachine):
         each.fence, each.deadline = job.fence, self.clock.steady() + LEASE
 
     def _fail(self, each: Expected) -> None:
+        self.failures += 1
         each.attempts += 1
         each.failures += 1
+        each.failed_as = self.failures
+
+    def _pending(self, driven: Driven) -> set[str]:
+        return {item.id for item in self.runner.run(self.store.redrives.items(driven.id, ["pending"]))}
+
+    def _is_dead_in(self, each: Expected | None, epoch: int) -> bool:
+        return each is not None and each.state is State.DEAD and each.epoch == epoch
 
     def _back(self, each: Expected, at: int) -> None:
         each.state = State.SCHEDULED if at > self.clock.now() else State.READY

@@ -101,7 +101,9 @@ class MemoryDisposals:
     def _purge(self, letter: Letter, actor: str, reason: str | None) -> None:
         rows = self._memory.rows
         end_letter(self._memory, letter.id, LetterState.DISCARDED)
-        if letter.id in rows.jobs:
+        if (row := rows.jobs.get(letter.id)) is not None:
+            if row.job.state is State.DEAD:
+                self._memory.count(row.job, "dead_purged")
             rows.forget(letter.id)
         del rows.letters[letter.id], rows.ended_letters[letter.id]
         rows.deaths.pop(letter.id, None)

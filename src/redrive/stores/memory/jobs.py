@@ -31,6 +31,7 @@ from redrive.stores.memory.letters import forget_letters
 from redrive.stores.memory.reading import listed, matches, record_of
 from redrive.stores.memory.reaping import lease_ends, reap
 from redrive.stores.memory.redriven import tell_redrive
+from redrive.stores.memory.retaining import forget_entries, forget_redrives
 from redrive.stores.memory.rows import WAITING, Memory, Row
 from redrive.stores.memory.settling import settle_one
 
@@ -126,7 +127,8 @@ class MemoryJobs:
         with self._rows.lock:
             rows = self._waiting_in(queue, limit)
             for row in rows:
-                self._rows.change(row, queue=to)
+                self._memory.count(row.job, "moved_out")
+                self._memory.count(self._rows.change(row, queue=to), "moved_in")
             if rows:
                 self._memory.note("queue.moved", actor=actor, queue=queue, text=f"{len(rows)} jobs to {to}")
                 self._rows.wake()
@@ -171,7 +173,9 @@ class MemoryJobs:
             for each in over:
                 self._rows.forget(each)
             self._memory.forget_successes()
-            return len(over) + forget_letters(self._memory, limit - len(over))
+            gone = len(over) + forget_letters(self._memory, limit - len(over))
+            gone += forget_redrives(self._memory, limit - gone)
+            return gone + forget_entries(self._memory, limit - gone)
 
     # --- the steps, under the lock ----------------------------------------------------------------------------------
 
@@ -238,8 +242,8 @@ class MemoryJobs:
     def _is_over(self, row: Row) -> bool:
         settings = self._memory.settings
         if row.job.state is State.DONE:
-            return self._memory.past(row, max(settings.done_retention, settings.key_lifetime))
-        return row.job.state is State.DISCARDED and self._memory.past(row, settings.closed_retention)
+            return self._memory.past(row, settings.keeps_done(row.job.queue))
+        return row.job.state is State.DISCARDED and self._memory.past(row, settings.keeps_closed(row.job.queue))
 
 
 def _refuse_unwritable(job: Job) -> None:

@@ -1,10 +1,13 @@
 """The journal in memory."""
 
+from bisect import bisect_right
 from collections import Counter
 from itertools import islice
 
 from redrive.job import State
+from redrive.ledger import Noted, Proof, Tell, unheard
 from redrive.store import Count, Entry
+from redrive.stores.memory.proving import prove, seal
 from redrive.stores.memory.rows import MINUTE, Memory
 
 SAMPLED = {
@@ -26,7 +29,8 @@ class MemoryJournal:
     async def events(self, after: int = 0, limit: int = 100, job: str | None = None) -> list[Entry]:
         """Entries after a sequence number, oldest first; of one job if named."""
         with self._rows.lock:
-            later = islice(self._rows.entries, max(after, 0), None)  # entry n has sequence number n + 1
+            first = bisect_right(self._rows.entries, after, key=lambda entry: entry.seq)
+            later = islice(self._rows.entries, first, None)
             return list(islice((entry for entry in later if job is None or entry.job == job), limit))
 
     async def latest(self, limit: int) -> list[Entry]:
@@ -63,3 +67,13 @@ class MemoryJournal:
     async def merge(self, limit: int) -> int:
         """Nothing to fold: counts are kept without worker and priority here."""
         return 0
+
+    async def prove(self, named: int = 20, noted: Noted | None = None, tell: Tell = unheard) -> Proof:
+        """Add everything up at one moment."""
+        with self._rows.lock:
+            return prove(self._memory, named, noted, tell)
+
+    async def seal(self, limit: int) -> int:
+        """Put up to `limit` entries that have an actor under a seal; answers how many."""
+        with self._rows.lock:
+            return seal(self._memory, limit)

@@ -14,6 +14,7 @@ from redrive.store import Accepted, Existing, Foreign, Mark, Outline, Page, Tota
 from redrive.stores.memory.disposing import MemoryDisposals, end_letter
 from redrive.stores.memory.editing import MemoryEdits
 from redrive.stores.memory.marking import MemoryMarks, tell_reopened
+from redrive.stores.memory.retaining import MemoryNotices
 from redrive.stores.memory.reviewing import MemoryReviews, come_back
 from redrive.stores.memory.rows import Memory, Row
 
@@ -35,7 +36,7 @@ def put_letter(memory: Memory, row: Row) -> None:
             **come_back(before, letter.group, memory.settings.max_epochs),
         )
     letters[letter.id] = letter
-    memory.rows.died[letter.id] = len(memory.rows.entries)
+    memory.rows.died[letter.id] = memory.rows.written
     join_group(memory, letter, row.failures[-1])
 
 
@@ -101,8 +102,9 @@ def join_group(memory: Memory, letter: Letter, last: Failure) -> None:
 
 def forget_letters(memory: Memory, limit: int) -> int:
     """Letters that were closed or discarded long ago; answers how many."""
-    before = memory.clock.now() - memory.settings.closed_retention
-    over = [id for id, ended_at in memory.rows.ended_letters.items() if ended_at <= before][:limit]
+    now, keeps, letters = memory.clock.now(), memory.settings.keeps_closed, memory.rows.letters
+    ended = memory.rows.ended_letters.items()
+    over = [id for id, ended_at in ended if ended_at <= now - keeps(letters[id].queue)][:limit]
     for id in over:
         del memory.rows.letters[id], memory.rows.ended_letters[id]
         memory.rows.deaths.pop(id, None)
@@ -140,7 +142,7 @@ def _mark(letter: Letter) -> Mark:
     return letter.failed_at, letter.id
 
 
-class MemoryLetters(MemoryEdits, MemoryDisposals, MemoryReviews, MemoryMarks):
+class MemoryLetters(MemoryEdits, MemoryDisposals, MemoryReviews, MemoryNotices, MemoryMarks):
     """Dead letters and their groups."""
 
     async def get(self, id: str) -> Letter | None:
@@ -230,7 +232,7 @@ class MemoryLetters(MemoryEdits, MemoryDisposals, MemoryReviews, MemoryMarks):
             review=foreign.review,
         )
         self._rows.letters[job.id] = letter
-        self._rows.died[job.id] = len(self._rows.entries)
+        self._rows.died[job.id] = self._rows.written
         join_group(self._memory, letter, last)
         group = self._rows.groups[letter.group]
         self._rows.groups[letter.group] = msgspec.structs.replace(group, first_seen=min(group.first_seen, last.at))

@@ -64,7 +64,7 @@ class MemoryRedrives:
                 state="freezing",
                 opened_at=self._memory.clock.now(),
             )
-            self._rows.redrives[row.id] = Redriving(row, len(self._rows.entries))
+            self._rows.redrives[row.id] = Redriving(row, self._rows.written)
             self._note("redrive.opened", row.id, actor, reason)
             return row
 
@@ -351,6 +351,9 @@ class MemoryRedrives:
     def _redrive(self, redrive: Redrive, row: Row, stage: int) -> None:
         plan, now, job = redrive.plan, self._memory.clock.now(), row.job
         row.ended_at = row.end_reason = row.unknown_since = None
+        if plan.queue not in (None, job.queue):
+            self._memory.count(job, "moved_out")
+            self._memory.count_of(plan.queue or job.queue, job.task, "moved_in")
         job = self._memory.wait_for_turn(
             row,
             now,

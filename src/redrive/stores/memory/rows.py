@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,6 +16,10 @@ from redrive.letter import Failure, Group, Letter, Note, Replaced
 from redrive.ramp import Verdict
 from redrive.sampling import PAYLOAD_LIMIT, Sampler
 from redrive.store import Entry, Finished, Gate, Item, Operation, Redrive, Settings, Stage, Success, Tally, Worker
+
+if TYPE_CHECKING:
+    from redrive.ledger import Kept
+    from redrive.retention import Notice
 
 MINUTE = 60 * SECOND
 WAITING = (State.SCHEDULED, State.READY)
@@ -120,6 +125,7 @@ class Rows:
         self.deaths: dict[str, int] = {}  # when the jobs of discarded letters had died
         self.replaced: dict[str, list[Replaced]] = {}  # the payloads of letters before they were edited
         self.tombstones: set[str] = set()
+        self.notices: list[Notice] = []
         self.notes: list[tuple[str, Note]] = []  # each with the group or letter that it is about
         self.died: dict[str, int] = {}  # how much had happened when each letter died last
         self.redrives: dict[str, Redriving] = {}
@@ -127,6 +133,9 @@ class Rows:
         self.workers: dict[str, Present] = {}
         self.duties: dict[str, Duty] = {}
         self.entries: list[Entry] = []
+        self.written = 0  # entries ever; the first ones may be forgotten
+        self.seals: list[Kept] = []
+        self.sealed_upto = 0  # the number of the last entry under a seal
         self.counters: Counter[tuple[int, str, str, str]] = Counter()
         self.sampler = Sampler(random.Random())
         self.successes: dict[str, dict[int, Success]] = {}
@@ -201,9 +210,9 @@ class Memory:
 
     def note(self, event: str, **fields: str | int | None) -> None:
         """Write an entry that belongs to no job."""
-        entries = self.rows.entries
-        entry = Entry(seq=len(entries) + 1, at=self.clock.now(), event=event)
-        entries.append(msgspec.structs.replace(entry, **fields))
+        self.rows.written += 1
+        entry = Entry(seq=self.rows.written, at=self.clock.now(), event=event)
+        self.rows.entries.append(msgspec.structs.replace(entry, **fields))
 
     def record(self, event: str, job: Job, **fields: str | int | None) -> None:
         """Write an entry about a job."""

@@ -42,7 +42,8 @@ def discard(tx: Transaction, ids: Sequence[str], actor: str, reason: str, upto: 
     """End dead jobs and their open letters, of those that failed last at `upto` or before."""
     found, left = _chosen(tx, ids, lambda letter: why_not_discarded(letter.state, letter.failed_at, upto))
     tx.run("keep_deaths", blobs_of([letter.id for letter in found]))
-    tx.run("discard_dead", _seqs(found), tx.now, tx.now + tx.settings.closed_retention)
+    for queue, those in _by_queue(found).items():
+        tx.run("discard_dead", _seqs(those), tx.now, tx.now + tx.settings.keeps_closed(queue))
     end_letters(tx, [letter.id for letter in found], LetterState.DISCARDED)
     for letter in found:
         tx.count(letter.queue, letter.task, letter.priority, None, "discarded")
@@ -80,6 +81,8 @@ def purge(tx: Transaction, ids: Sequence[str], actor: str, reason: str, upto: in
     _purge_failures(tx, gone)
     for letter in found:
         tx.count(letter.queue, letter.task, letter.priority, None, "letters_purged")
+        if letter.job_state == State.DEAD:
+            tx.count(letter.job_queue or letter.queue, letter.task, letter.priority, None, "dead_purged")
         tx.shift(letter.job_queue or letter.queue, letter.job_state, None)
         tx.journal("job.purged", letter.about, actor=actor, text=reason or None)
     return _disposed(found, left)
@@ -111,6 +114,13 @@ def _without_taken_keys(tx: Transaction, found: list[_Letter], left: dict[str, s
             free.append(letter)
             keys.update([] if key is None else [key])
     return free
+
+
+def _by_queue(found: Sequence[_Letter]) -> dict[str, list[_Letter]]:
+    queues: dict[str, list[_Letter]] = {}
+    for letter in found:
+        queues.setdefault(letter.queue, []).append(letter)
+    return queues
 
 
 def _seqs(found: Sequence[_Letter]) -> object:

@@ -13,7 +13,7 @@ from redrive.stores.sqlite.values import Row, blobs_of
 def discard(tx: Transaction, about: Row, reason: str, *, actor: str | None = None, text: str | None = None) -> None:
     """End a job on purpose; its key is free, its letter is discarded with it. `about` is a row of `abouts`."""
     seq, id, queue, task, priority, epoch, attempts, state, worker = about
-    tx.run("discard", seq, reason, tx.now, tx.now + tx.settings.closed_retention)
+    tx.run("discard", seq, reason, tx.now, tx.now + tx.settings.keeps_closed(queue))
     tx.count(queue, task, priority, worker, "discarded")
     tx.shift(queue, state, State.DISCARDED)
     tx.journal(

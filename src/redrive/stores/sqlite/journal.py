@@ -3,9 +3,11 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from redrive.ledger import Noted, Proof, Tell, unheard
 from redrive.store import Count, Entry
+from redrive.stores.sqlite import proving, sealing
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
-from redrive.stores.sqlite.values import Row, spelled, unpacked_or_none
+from redrive.stores.sqlite.values import entry_of, unpacked_or_none
 
 if TYPE_CHECKING:
     from redrive.stores.sqlite import SqliteStore
@@ -27,7 +29,7 @@ class SqliteJournal:
     async def latest(self, limit: int) -> list[Entry]:
         """The last entries, oldest first."""
         rows = await self._store.read(lambda snapshot: snapshot.all("latest_entries", limit))
-        return [_entry(row) for row in reversed(rows)]
+        return [entry_of(row) for row in reversed(rows)]
 
     async def counters(self, since: int = 0) -> list[Count]:
         """Counts per minute, queue, task and name, workers and priorities added up."""
@@ -48,6 +50,16 @@ class SqliteJournal:
         """Fold counts of minutes that are over into one row per minute, queue, task and name; answers how many."""
         return await self._store.write(lambda tx: _merge(tx, limit))
 
+    async def prove(self, named: int = 20, noted: Noted | None = None, tell: Tell = unheard) -> Proof:
+        """Add everything up at one moment, beside whoever works."""
+        return await self._store.read(lambda snapshot: proving.prove(snapshot, named, noted, tell))
+
+    async def seal(self, limit: int) -> int:
+        """Put up to `limit` entries that have an actor under a seal; answers how many."""
+        if not await self._store.read(sealing.is_due):
+            return 0
+        return await self._store.write(lambda tx: sealing.seal(tx, limit))
+
 
 def _merge(tx: Transaction, limit: int) -> int:
     rows = tx.all("loose_counts", tx.minute, limit)
@@ -64,22 +76,4 @@ def _events(snapshot: Snapshot, after: int, limit: int, job: str | None) -> list
         rows = snapshot.all("entries", after, limit)
     else:
         rows = snapshot.all("entries_of_job", after, limit, unpacked_or_none(job) or b"")
-    return [_entry(row) for row in rows]
-
-
-def _entry(row: Row) -> Entry:
-    seq, at, event, job, task, queue, epoch, attempt, reason, worker, actor, text = row
-    return Entry(
-        seq=seq,
-        at=at,
-        event=event,
-        job=spelled(job) if job is not None else None,
-        task=task,
-        queue=queue,
-        epoch=epoch,
-        attempt=attempt,
-        reason=reason,
-        worker=worker,
-        actor=actor,
-        text=text,
-    )
+    return [entry_of(row) for row in rows]

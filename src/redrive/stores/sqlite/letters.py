@@ -7,8 +7,9 @@ from redrive.disposal import NEVER
 from redrive.job import State
 from redrive.letter import Group, GroupState, Letter, LetterState
 from redrive.query.tree import Tree
+from redrive.retention import Notice
 from redrive.store import Accepted, Disposed, Edit, Existing, Foreign, Mark, Outline, Page, Totals
-from redrive.stores.sqlite import disposing, editing, finding, marking, reviewing, taking
+from redrive.stores.sqlite import disposing, editing, finding, marking, retaining, reviewing, taking
 from redrive.stores.sqlite.ending import end_letters
 from redrive.stores.sqlite.transaction import Transaction, unique
 from redrive.stores.sqlite.values import ids_of, numbers_of, spelled, writable
@@ -76,6 +77,16 @@ class SqliteLetters:
     async def edit(self, edits: Sequence[Edit], actor: str, reason: str) -> Disposed:
         """Give dead jobs other payloads; a letter that has changed since it was read is left as it is."""
         return await self._store.write(lambda tx: editing.edit(tx, edits, actor, reason))
+
+    # open ones whose time is over -----------------------------------------------------------------------------------
+
+    async def notices(self) -> list[Notice]:
+        """The removals of open letters that were announced, by queue."""
+        return await self._store.read(retaining.notices)
+
+    async def announce(self, notices: Sequence[Notice], actor: str) -> None:
+        """Let these be all that is announced."""
+        await self._store.write(lambda tx: retaining.announce(tx, notices, actor))
 
     # what people say of them ----------------------------------------------------------------------------------------
 

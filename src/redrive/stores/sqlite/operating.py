@@ -6,6 +6,7 @@ import msgspec
 
 from redrive.job import State
 from redrive.store import Gate
+from redrive.stores.sqlite import retaining
 from redrive.stores.sqlite.ending import discard
 from redrive.stores.sqlite.transaction import Transaction, unique
 from redrive.stores.sqlite.values import Row, blobs_of, ids_of, numbers_of, spelled
@@ -26,6 +27,8 @@ def move(tx: Transaction, queue: str, to: str, actor: str, limit: int) -> int:
     for row in rows:
         tx.shift(queue, row[7], None)
         tx.shift(to, None, row[7])
+        tx.count(queue, row[3], row[4], None, "moved_out")
+        tx.count(to, row[3], row[4], None, "moved_in")
     if rows:
         tx.journal("queue.moved", queue=queue, actor=actor, text=f"{len(rows)} jobs to {to}")
     return len(rows)
@@ -55,23 +58,23 @@ def set_gate(tx: Transaction, gate: Gate, actor: str) -> Gate:
 
 
 def prune(tx: Transaction, limit: int) -> int:
-    """Forget finished and discarded rows and closed letters whose time is over; answers how many."""
+    """Forget finished and discarded rows, closed letters and ended redrives whose time is over; answers how many."""
     done = [row[0] for row in tx.all("forget_done", tx.now, limit)]
     discarded = tx.all("forget_discarded", tx.now, limit - len(done))
     for _, queue in discarded:
         tx.shift(queue, State.DISCARDED, None)
     over = [*done, *(row[0] for row in discarded)]
-    before = tx.now - tx.settings.closed_retention
-    letters = [row[0] for row in tx.all("forget_letters", before, limit - len(over))]
+    letters = retaining.forget_letters(tx, limit - len(over))
     for name in ("forget_notes", "forget_payloads"):
         tx.run(name, blobs_of(letters))
     over += letters
     _forget_failures(tx, over)
     tx.run("forget_workers", tx.steady, tx.boot)
-    tx.run("forget_successes", before)
+    tx.run("forget_successes", tx.now - tx.settings.closed_retention)
     tx.run("forget_depths")
     tx.run("forget_letter_totals")
-    return len(over)
+    gone = len(over) + retaining.forget_redrives(tx, limit - len(over))
+    return gone + retaining.forget_entries(tx, limit - gone)
 
 
 def _forget_failures(tx: Transaction, ids: list[bytes]) -> None:

@@ -356,6 +356,9 @@ class _Release:
             tx.count(plan.queue or queue, task, now, None, "redriven")
             tx.shift(queue, State.DEAD, None)
             tx.shift(plan.queue or queue, None, State.READY)
+            if plan.queue not in (None, queue):
+                tx.count(queue, task, priority, None, "moved_out")
+                tx.count(plan.queue or queue, task, priority, None, "moved_in")
             text = f"redrive {self._id[-8:]}, stage {self._stage}"
             tx.journal("job.redriven", (id, task, plan.queue or queue, epoch + 1, 0), text=text)
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import cache
 
 from redrive.eligibility import guarded, most_returns
 from redrive.job import State
@@ -56,7 +57,7 @@ class _Endings:
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
-        self._keep_done = tx.now + max(tx.settings.done_retention, tx.settings.key_lifetime)
+        self._keeps_done = cache(tx.settings.keeps_done)
         self._done: list[Row] = []
         self._done_counts: Counter[tuple[str, str, int, str, str, bool]] = Counter()
         self._done_seqs: list[int] = []
@@ -134,8 +135,8 @@ class _Endings:
         id, _, seq, worker = lease
         self._done_seqs.append(seq)
         self._done.append(
-            (id, job.task, job.queue, tx.now, self._keep_done, job.attempts + 1, job.epoch, settlement.duration,
-             job.key, settlement.result)
+            (id, job.task, job.queue, tx.now, tx.now + self._keeps_done(job.queue), job.attempts + 1, job.epoch,
+             settlement.duration, job.key, settlement.result)
         )  # fmt: skip
         length = lasted(settlement.duration) if settlement.ran else ""
         self._done_counts[job.queue, job.task, job.priority, worker, length, job.attempts > 0] += 1

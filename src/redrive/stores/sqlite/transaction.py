@@ -1,7 +1,7 @@
 """One operation inside a transaction: what it may run, and what it owes the counters, the depths and the journal."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -37,6 +37,10 @@ class Snapshot:
     def all(self, name: str, *values: Any) -> list[Row]:
         """Every row that a statement answers."""
         return self.db.execute(statements()[name], values).fetchall()
+
+    def each(self, name: str, *values: Any) -> Iterator[Row]:
+        """The rows that a statement answers, one after the other: memory does not grow with them."""
+        yield from self.db.execute(statements()[name], values)
 
     def first(self, name: str, *values: Any) -> Row | None:
         """The first row that a statement answers."""

@@ -11,6 +11,7 @@ import msgspec
 from redrive.errors import UsageError
 from redrive.job import Job, State
 from redrive.letter import Failure
+from redrive.store import Entry
 
 Row = tuple[Any, ...]
 _STATES = {state.value: state for state in State}
@@ -169,4 +170,23 @@ def failure_of(row: Row) -> Failure:
         frame=row[18],
         plain=row[19],
         plain_title=row[20],
+    )
+
+
+def entry_of(row: Row) -> Entry:
+    """An entry from the columns of `entries`."""
+    seq, at, event, job, task, queue, epoch, attempt, reason, worker, actor, text = row
+    return Entry(
+        seq=seq,
+        at=at,
+        event=event,
+        job=spelled(job) if job is not None else None,
+        task=task,
+        queue=queue,
+        epoch=epoch,
+        attempt=attempt,
+        reason=reason,
+        worker=worker,
+        actor=actor,
+        text=text,
     )

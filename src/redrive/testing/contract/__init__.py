@@ -17,10 +17,12 @@ from redrive.testing.contract.letters import LetterRules
 from redrive.testing.contract.marking import MarkingRules
 from redrive.testing.contract.operating import OperatingRules
 from redrive.testing.contract.operations import OperationRules
+from redrive.testing.contract.proving import ProvingRules
 from redrive.testing.contract.reading import ReadingRules
 from redrive.testing.contract.redriven import RedrivenRules
 from redrive.testing.contract.redrives import RedriveRules
 from redrive.testing.contract.reshaping import ReshapingRules
+from redrive.testing.contract.retaining import RetainingRules
 from redrive.testing.contract.reviewing import ReviewingRules
 from redrive.testing.contract.sampling import SamplingRules
 from redrive.testing.contract.settling import LeaseRules, SettlingRules
@@ -49,5 +51,7 @@ class StoreContract(
     ReadingRules,
     WorkerRules,
     JournalRules,
+    ProvingRules,
+    RetainingRules,
 ):
     """All rules; a subclass says how its store is made."""

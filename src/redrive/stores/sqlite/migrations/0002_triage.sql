@@ -90,3 +90,50 @@ END;
 -- A redrive that waits for a release of the application begins when a worker reports it.
 ALTER TABLE redrive ADD COLUMN begun_at INTEGER;
 CREATE INDEX redrive_of_actor ON redrive (actor, id);
+-- The ledger: what was there beyond what had been counted, in a store that was made before moves and purges of dead
+-- jobs were.
+CREATE TABLE carried (
+  queue TEXT PRIMARY KEY,
+  n INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO carried (queue, n)
+SELECT queue, sum(n) FROM (
+  SELECT queue, count(*) AS n FROM job WHERE state <> 'discarded' GROUP BY queue
+  UNION ALL
+  SELECT queue, sum(iif(name IN ('done', 'discarded'), n, -n)) FROM counter
+  WHERE name IN ('enqueued', 'imported', 'restored', 'done', 'discarded') GROUP BY queue
+) GROUP BY queue HAVING sum(n) <> 0;
+
+-- The seals on what people did: under each the numbers and digests of its entries, chained by their hashes.
+CREATE TABLE seal (
+  number INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  n INTEGER NOT NULL,
+  upto INTEGER NOT NULL,
+  hash BLOB NOT NULL,
+  forgotten_at INTEGER, -- when its entries were
+  lines BLOB NOT NULL
+) STRICT;
+
+CREATE INDEX seal_whole ON seal (number) WHERE forgotten_at IS NULL;
+
+ALTER TABLE journal ADD COLUMN seal INTEGER;
+CREATE INDEX journal_sealed ON journal (seal, seq) WHERE seal IS NOT NULL;
+CREATE INDEX journal_unsealed ON journal (seq) WHERE seal IS NULL AND actor IS NOT NULL;
+
+-- Retention: what was announced before it acts; per queue; and redrives of which only letters are left to be forgotten.
+CREATE TABLE notice (
+  queue TEXT PRIMARY KEY, -- nothing: all that have no policy of their own
+  after INTEGER NOT NULL,
+  but TEXT NOT NULL, -- a JSON list
+  announced_at INTEGER NOT NULL,
+  acts_at INTEGER NOT NULL,
+  letters INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX letter_ended_of_queue ON letter (queue, ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE TABLE forgotten_redrive (
+  id BLOB PRIMARY KEY
+) STRICT, WITHOUT ROWID;
