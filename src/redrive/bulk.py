@@ -13,7 +13,7 @@ from redrive.disposal import NEVER
 from redrive.errors import UsageError
 from redrive.letter import LetterState
 from redrive.query.parsing import parse
-from redrive.query.tree import Among, Both, Compare, Either, Not, Tree, fields_in
+from redrive.query.tree import OPEN, Among, Both, Compare, Either, Not, Tree, fields_in
 from redrive.store import Disposed, Store
 from redrive.targets import Targets
 
@@ -23,7 +23,6 @@ NAMED_LIMIT = 500
 
 Verb = Literal["discard", "restore", "purge"]
 Wanted = Literal["discard", "restore", "purge", "edit"]
-_OPEN = Compare("state", "=", LetterState.OPEN.value)
 _DISCARDED = Compare("state", "=", LetterState.DISCARDED.value)
 _NOT_REDRIVEN = Not(Compare("state", "=", LetterState.REDRIVEN.value))
 
@@ -56,7 +55,7 @@ def _able(verb: Wanted, filter: str, now: int, named: Targets | None) -> Tree:
     if verb == "restore":
         return _DISCARDED
     asked = bool(named and named.letters) or "state" in fields_in(parse(filter, now))
-    return _NOT_REDRIVEN if verb == "purge" and asked else _OPEN
+    return _NOT_REDRIVEN if verb == "purge" and asked else OPEN
 
 
 def named_in(named: Targets) -> Tree:

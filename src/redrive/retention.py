@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from redrive.clock import iso, spoken
-from redrive.query.tree import Among, Both, Compare, Not, Tree
+from redrive.query.tree import OPEN, Among, Both, Compare, Not, Tree
 
 ITSELF = "retention"
 """Who acts when a policy does."""
@@ -30,7 +30,7 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True):
 
     def tree(self, now: int) -> Tree:
         """The letters whose time is over."""
-        terms: list[Tree] = [Compare("state", "=", "open"), Compare("failed_at", "<=", now - self.after)]
+        terms: list[Tree] = [OPEN, Compare("failed_at", "<=", now - self.after)]
         if self.queue is not None:
             terms.append(Compare("queue", "=", self.queue))
         elif self.but:

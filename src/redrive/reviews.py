@@ -4,15 +4,13 @@ from collections.abc import AsyncIterator
 
 from redrive.bulk import CHUNK, named_in
 from redrive.errors import UsageError
-from redrive.letter import LetterState
 from redrive.query.parsing import parse
-from redrive.query.tree import Both, Compare, Missing, Not, Tree
+from redrive.query.tree import OPEN, Both, Missing, Not, Tree
 from redrive.store import Disposed, Store
 from redrive.targets import Targets
 
 WHY_LIMIT = 1_000
-_OPEN = Compare("state", "=", LetterState.OPEN.value)
-HELD: Tree = Both((_OPEN, Not(Missing("review"))))
+HELD: Tree = Both((OPEN, Not(Missing("review"))))
 """The open letters that need a person."""
 
 
@@ -20,7 +18,7 @@ def to_review(filter: str, named: Targets | None, now: int, *, held: bool, all: 
     """The open letters that are meant; `held`: only those that need a person."""
     if named is None and not filter.strip() and not all:
         raise UsageError("nothing says which letters are meant; name some, give a filter, or say that you mean all")
-    terms: list[Tree] = [HELD if held else _OPEN, parse(filter, now)]
+    terms: list[Tree] = [HELD if held else OPEN, parse(filter, now)]
     return Both(tuple(terms if named is None else [*terms, named_in(named)]))
 
 

@@ -875,6 +875,13 @@ def waits(redrive: Redrive) -> bool:
     return redrive.plan.when_release is not None and redrive.begun_at is None
 
 
+def stage_left(redrive: Redrive, stage: int, size: int) -> int | None:
+    """How many of a stage are to be released; None when it is not its turn."""
+    if redrive.stage == stage:
+        return redrive.stage_left or None
+    return size if redrive.stage == stage - 1 and not redrive.stage_left else None
+
+
 # --- workers ----------------------------------------------------------------------------------------------------------
 
 

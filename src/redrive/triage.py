@@ -11,12 +11,12 @@ from redrive.clock import Duration, micros
 from redrive.errors import NotFound, Outdated, UsageError
 from redrive.grouping import grouping_from
 from redrive.job import encode
-from redrive.letter import Group, GroupState, Letter, LetterState
+from redrive.letter import Group, GroupState, Letter
 from redrive.operations import carried_on, to_regroup, to_undo, workshop_of
 from redrive.portal import portal
 from redrive.query.matching import Subject, matcher
 from redrive.query.parsing import parse
-from redrive.query.tree import EVERYTHING, Both, Compare, Tree, fields_in
+from redrive.query.tree import EVERYTHING, OPEN, Both, Tree, fields_in
 from redrive.repair import change_from
 from redrive.reviews import reviewed, to_review, why_of
 from redrive.store import Change, Edit, Mark, Operation, OperationVerb, Page, Store
@@ -30,13 +30,11 @@ AT_ONCE = 20
 """So many letters are whole in memory at a time: each may be as large as a payload may be."""
 MOST_GROUPS = 1_000_000
 
-_OPEN = Compare("state", "=", LetterState.OPEN.value)
-
 
 def meant(filter: str, now: int) -> Tree:
     """What a filter means; one that does not speak of the state means open letters."""
     tree = parse(filter, now)
-    return tree if "state" in fields_in(tree) else Both((_OPEN, tree))
+    return tree if "state" in fields_in(tree) else Both((OPEN, tree))
 
 
 async def pages(store: Store, tree: Tree, limit: int | None = None, size: int = PAGE) -> AsyncIterator[list[Letter]]:

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 
 from redrive.errors import NotFound, UsageError
 from redrive.query.parsing import parse
-from redrive.query.tree import Both, Compare
+from redrive.query.tree import OPEN, Both
 from redrive.store import Store
 
 FIELDS = {"group": "group", "queue": "queue", "workflow": "workflow", "letter": "id"}
 """What may stand before the colon of a word, and the field that it means."""
 
 _HEX = {"group": re.compile(r"[0-9a-f]{4,16}"), "letter": re.compile(r"[0-9a-f-]{4,36}")}
-_OPEN = Compare("state", "=", "open")
 
 
 async def chosen(store: Store, words: Sequence[str], filter: str) -> str:
@@ -41,7 +40,7 @@ async def _fits(store: Store, kind: str, word: str) -> bool:
     """Whether an open letter has this word there."""
     if kind in _HEX and not _HEX[kind].fullmatch(word):
         return False
-    tree = Both((_OPEN, parse(_equal(FIELDS[kind], word), 0)))
+    tree = Both((OPEN, parse(_equal(FIELDS[kind], word), 0)))
     return await store.letters.count(tree) > 0
 
 

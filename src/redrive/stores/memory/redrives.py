@@ -27,6 +27,7 @@ from redrive.store import (
     Tally,
     Weighed,
     becomes,
+    stage_left,
     waits,
 )
 from redrive.stores.memory.disposing import end_letter
@@ -80,7 +81,7 @@ class MemoryRedrives:
         """What `release` with the same words would bring back, as far as the payloads are few megabytes together."""
         with self._rows.lock:
             driven = self._rows.redrives.get(id)
-            left = _left(driven.row, stage, size) if driven is not None and driven.row.state == "running" else None
+            left = stage_left(driven.row, stage, size) if driven is not None and driven.row.state == "running" else None
             if driven is None or left is None:
                 return []
             ids = [held.item.id for held in self._turns(driven, min(limit, left))]
@@ -102,7 +103,7 @@ class MemoryRedrives:
         """Give up to `limit` letters of a stage a new epoch."""
         with self._rows.lock:
             driven = self._rows.redrives.get(id)
-            left = _left(driven.row, stage, size) if driven is not None and driven.row.state == "running" else None
+            left = stage_left(driven.row, stage, size) if driven is not None and driven.row.state == "running" else None
             if driven is None or left is None:
                 return Chunk()
             if driven.row.stage != stage:
@@ -383,13 +384,6 @@ def _holds(driven: Redriving, letter: str) -> bool:
     if held is None or driven.row.state not in OPEN_REDRIVES or held.item.state != "pending":
         return False
     return driven.causes[held.item.cause].stopped is None
-
-
-def _left(redrive: Redrive, stage: int, size: int) -> int | None:
-    """How many of a stage are to be released; None when it is not its turn."""
-    if redrive.stage == stage:
-        return redrive.stage_left or None
-    return size if redrive.stage == stage - 1 and not redrive.stage_left else None
 
 
 def _next(driven: Redriving, causes: Container[str], n: int) -> list[Held]:

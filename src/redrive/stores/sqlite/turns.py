@@ -3,19 +3,12 @@
 from collections.abc import Container, Sequence
 
 from redrive.ramp import room, shared
-from redrive.store import Due, Plan, Redrive, Tally
+from redrive.store import Due, Plan, Tally
 from redrive.stores.sqlite.transaction import Snapshot
 from redrive.stores.sqlite.values import Row, blobs_of, spelled
 
 TOGETHER = 4 * 1024 * 1024
 """Payloads of about so many bytes are handed out at once."""
-
-
-def stage_left(redrive: Redrive, stage: int, size: int) -> int | None:
-    """How many of a stage are to be released; None when it is not its turn."""
-    if redrive.stage == stage:
-        return redrive.stage_left or None
-    return size if redrive.stage == stage - 1 and not redrive.stage_left else None
 
 
 class Turns:
