@@ -6,14 +6,16 @@ import threading
 import apsw
 import pytest
 
+from redrive.clock import ManualClock
 from redrive.job import State
 from redrive.query.matching import Subject
 from redrive.query.parsing import parse
-from redrive.store import JobQuery
-from redrive.stores.sqlite import SqliteStore, finding
+from redrive.store import Done, JobQuery
+from redrive.stores.sqlite import SqliteStore, finding, operating
 from redrive.stores.sqlite.readers import THREADS
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
-from redrive.testing.factories import added, added_many, buried, depth_of, state_of
+from redrive.testing.factories import added, added_many, buried, claimed, depth_of, state_of
+from tests.stores.conftest import Open
 from tests.waiting import auntil
 
 pytestmark = pytest.mark.anyio
@@ -183,3 +185,22 @@ async def test_judging_that_nobody_waits_for_any_longer_ends_with_the_row(
     go_on.set()
     await store.close()
     assert [row.is_set() for row in judged] == [True, False, False]
+
+
+async def test_a_job_that_took_long_is_forgotten_among_younger_ones(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearly all that are over are the oldest ones; those behind ones that are kept are met on the way through all."""
+    monkeypatch.setattr(operating, "STRETCH", 3)
+    clock = ManualClock()
+    store = await opened(clock=clock)
+    slow = await added_many(store, 7, queue="slow")
+    quick = await added_many(store, 2, queue="quick")
+    await store.jobs.settle([Done(job=job) for job in await claimed(store, 2, queues={"quick": 2})])
+    clock.advance("20h")
+    await store.jobs.settle([Done(job=job) for job in await claimed(store, 7)])
+    clock.advance("5h")
+    assert [await store.jobs.prune(10) for _ in range(4)] == [0, 0, 2, 0]
+    assert [await state_of(store, job.id) for job in (*quick, *slow)] == [None] * 2 + [State.DONE] * 7
+    clock.advance("20h")
+    assert sum([await store.jobs.prune(10) for _ in range(4)]) == 7

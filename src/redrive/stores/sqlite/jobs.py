@@ -30,6 +30,7 @@ class SqliteJobs:
 
     def __init__(self, store: "SqliteStore") -> None:
         self._store = store
+        self._sweep = operating.Sweep()
 
     async def add(self, jobs: Sequence[Job]) -> list[Added]:
         """Make these jobs durable, each once; answers in order."""
@@ -109,4 +110,4 @@ class SqliteJobs:
 
     async def prune(self, limit: int) -> int:
         """Forget finished and discarded rows whose time is over; answers how many."""
-        return await self._store.write(lambda tx: operating.prune(tx, limit))
+        return await self._store.write(lambda tx: operating.prune(tx, limit, self._sweep))

@@ -57,9 +57,20 @@ def set_gate(tx: Transaction, gate: Gate, actor: str) -> Gate:
     return gate
 
 
-def prune(tx: Transaction, limit: int) -> int:
+STRETCH = 10_000
+"""So many finished jobs are looked at together."""
+
+
+class Sweep:
+    """How far a look through all finished jobs has come; it begins anew at the end."""
+
+    def __init__(self) -> None:
+        self.after = b""
+
+
+def prune(tx: Transaction, limit: int, sweep: Sweep) -> int:
     """Forget finished and discarded rows, closed letters and ended redrives whose time is over; answers how many."""
-    done = [row[0] for row in tx.all("forget_done", tx.now, limit)]
+    done = _forget_done(tx, limit, sweep)
     discarded = tx.all("forget_discarded", tx.now, limit - len(done))
     for _, queue in discarded:
         tx.shift(queue, State.DISCARDED, None)
@@ -75,6 +86,18 @@ def prune(tx: Transaction, limit: int) -> int:
     tx.run("forget_letter_totals")
     gone = len(over) + retaining.forget_redrives(tx, limit - len(over))
     return gone + retaining.forget_entries(tx, limit - gone)
+
+
+def _forget_done(tx: Transaction, limit: int, sweep: Sweep) -> list[bytes]:
+    """Nearly all of them are the oldest; those that took longer to finish are met on the way through all."""
+    oldest = tx.all("done_over", b"", STRETCH, tx.now, limit)
+    others = tx.all("done_over", sweep.after, STRETCH, tx.now, limit - len(oldest)) if sweep.after else []
+    over = list(dict.fromkeys(row[0] for row in (*oldest, *others)))
+    if len(over) < limit:
+        end = tx.first("done_stretch", sweep.after, STRETCH - 1)
+        sweep.after = end[0] if end else b""
+    tx.run("forget_done", blobs_of(over))
+    return over
 
 
 def _forget_failures(tx: Transaction, ids: list[bytes]) -> None:

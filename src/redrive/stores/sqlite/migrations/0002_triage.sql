@@ -4,6 +4,9 @@
 -- Every job enters and leaves it; those that are ready are found among all by their ids, or by their places in line.
 DROP INDEX job_listed_ready;
 
+-- The ids of finished jobs are about the order in which they end; the few others are met on the way through all.
+DROP INDEX done_keep;
+
 -- What people look for is open: indexes of nothing else are left alone by what ends, and are half as long.
 DROP INDEX letter_open;
 DROP INDEX letter_of_state;

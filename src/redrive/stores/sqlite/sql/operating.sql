@@ -98,9 +98,17 @@ SELECT id, task, queue, 'done', 5, attempts, epoch, ended_at, NULL FROM done
 WHERE id < ?1 AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
 ORDER BY id DESC LIMIT ?4
 
+-- name: done_over
+-- The finished jobs of a stretch of their ids whose time is over.
+SELECT id FROM (SELECT id, keep_until FROM done WHERE id > ?1 ORDER BY id LIMIT ?2) WHERE keep_until <= ?3 LIMIT ?4
+
+-- name: done_stretch
+-- Where such a stretch ends; nothing at the end of all.
+SELECT id FROM done WHERE id > ?1 ORDER BY id LIMIT 1 OFFSET ?2
+
 -- name: forget_done
--- Finished rows whose time is over.
-DELETE FROM done WHERE id IN (SELECT id FROM done WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2) RETURNING id
+-- These are forgotten.
+DELETE FROM done WHERE id IN (SELECT value FROM carray(?1))
 
 -- name: forget_discarded
 -- Discarded rows whose time is over.
