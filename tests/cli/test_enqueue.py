@@ -39,6 +39,13 @@ def test_the_id_is_printed_and_the_store_is_said(shop: Shop) -> None:
     assert (job.task, job.queue, job.payload) == ("email.send", "email", b'{"to":"a@b.c"}')
 
 
+def test_a_job_that_would_be_gone_at_once_is_refused(cli: Cli) -> None:
+    """Memory ends with the command."""
+    answer = cli("--url", "memory://", "enqueue", "email.send", "{}")
+    assert (answer.code, answer.out) == (2, "")
+    assert "jobs in memory:// are gone when this command ends; name a store that lasts with --url" in answer.err
+
+
 def test_a_queue_without_a_worker_gets_a_warning(shop: Shop) -> None:
     answer = shop.cli("enqueue", "email.send", '{"to": "a@b.c"}')
     assert answer.err.splitlines()[0] == "redrive: queue email has a new job, but no live worker serves it"

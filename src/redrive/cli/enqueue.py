@@ -55,6 +55,11 @@ def command(
     if source is not None and (payload is not None or "id" in options or "key" in options):
         raise UsageError("--from takes its payloads from the file, so JSON, --id and --key do not go with it")
     app = _app(session, task, by_name=by_name)
+    if app.config.url.startswith("memory:"):
+        raise UsageError(
+            "jobs in memory:// are gone when this command ends; name a store that lasts with --url, such as "
+            "sqlite:///redrive.db"
+        )
     session.listen()
     if source is None:
         return session.run(_one(app, task, _text(payload), options, as_json))
