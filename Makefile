@@ -28,7 +28,7 @@ check: .venv/.dev ## format, lint, types, layers, sizes
 	@.venv/bin/lint-imports --no-cache
 	@$(PYTHON) -m pytest --quiet tests/layout
 
-bench: .venv/.run ## measure a drain against the reference loop and print the ratio
+bench: .venv/.run ## measure speed and memory beside the reference loop (ARGS="letters redrive" for parts)
 	@$(PYTHON) -m benchmarks $(ARGS)
 
 docs: .venv/.dev ## write docs/reference from the code

@@ -29,6 +29,8 @@ from redrive.store import Store, Traits
 from redrive.stores.memory import MemoryStore
 from redrive.stores.sqlite import SqliteStore
 from redrive.triage import Letters
+from tools.entries import ENTRIES
+from tools.words import words
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 OURS = ("Context", "Enqueued", "Job", "Task")
@@ -52,8 +54,8 @@ OPTIONS = {
 }
 
 REDRIVE_OPTIONS = {
-    "reason": "why, for the history",
-    "actor": "who, for the history; `app@HOST` unless it is said",
+    "reason": "why, for the journal",
+    "actor": "who, for the journal; `app@HOST` unless it is said",
     "all": "every open letter, when no filter is given",
     "limit": "so many letters at the most: those that failed last, or first where `order` is `oldest`",
     "ramp": "the stages, such as `[1, 5, 25]`; `False`: everything at once. Above 20 letters they are 1, 5, 25, 125",
@@ -106,7 +108,8 @@ def settings() -> str:
         "Defaults, then `$XDG_CONFIG_HOME/redrive/config.toml`, then `redrive.toml` or `[tool.redrive]` in "
         "`pyproject.toml`, then the environment, then flags: the later one wins. `redrive config` prints what is in "
         "force and where each value comes from. A name in the environment that ends in `_FILE` reads the value from "
-        "that file.\n\n"
+        "that file. In `redrive.toml` a name without a dot stands at the top or under `[redrive]`, and `worker.lease` "
+        "is `lease` under `[worker]`; in `pyproject.toml` all of it is below `[tool.redrive]`.\n\n"
         f"{table('setting', 'environment', 'kind', 'default', 'meaning', rows=rows)}\n"
         "## Retry policies\n\n"
         "`[retry]` is the policy of every task that names none; `[retry.NAME]` is one that a task can ask for with "
@@ -116,7 +119,7 @@ def settings() -> str:
         "## Rules\n\n"
         "Each `[[rules]]` says what is done with letters without a person. Keys: `when`, a filter of open letters; "
         "`action`, one of `retry`, `discard`, `review`, `notify`; `after`, how long since the last failure; `name`, "
-        "else its number; `reason`, for the history; with `retry` also `max_epochs` and every option of "
+        "else its number; `reason`, for the journal; with `retry` also `max_epochs` and every option of "
         "`redrive dlq retry` with `_` for `-`. The first rule that fits has the letter.\n\n"
         "## Names from other tools\n\n"
         "`MAX_RETRY_ATTEMPTS`, `RETRY_DELAY_SECONDS` (a fixed delay without jitter), `LOG_LEVEL` and `WORKER_ID` work "
@@ -145,7 +148,11 @@ def events() -> str:
         "# Events\n\n"
         "What `@app.on(name)` hooks and `app.subscribe` subscribers are told, after the fact. `event.job` is the job "
         "where the event is about one; the other fields are in `event.fields`. Durations are microseconds.\n\n"
-        f"{table('event', 'when', 'fields', rows=rows)}"
+        f"{table('event', 'when', 'fields', rows=rows)}\n"
+        "## The journal\n\n"
+        "What `redrive events` shows: entries in the store, each written with what it tells of. Those with an actor "
+        "are acts of people and rules, and are sealed.\n\n"
+        f"{table('entry', 'means', rows=[(f'`{name}`', means) for name, means in ENTRIES.items()])}"
     )
 
 
@@ -352,6 +359,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "python.md": python,
     "reasons.md": reasons,
     "settings.md": settings,
+    "words.md": words,
 }
 
 

@@ -43,7 +43,7 @@ class Tally:
 def chosen(verb: Wanted, filter: str, named: Targets | None, now: int, *, all: bool) -> Tree:
     """The letters that a verb is to be done to: those named, those of a filter, or all that it can be done to."""
     if named is None and not filter.strip() and not all:
-        raise UsageError(f"nothing says which letters to {verb}; name some, give a filter, or say that you mean all")
+        raise UsageError(f"nothing says which letters to {verb}; name some, give a filter, or say all=True (--all)")
     if all and (named is not None or filter.strip()):
         raise UsageError(f"there are two answers to which letters to {verb}: some, and all; leave one out")
     terms = [parse(filter, now), _able(verb, filter, now, named), Compare("failed_at", "<=", now)]

@@ -23,3 +23,8 @@ def why_held(review: str | None, expires: int | None, now: int) -> str | None:
     if expires is not None and expires <= now:
         return f"not eligible: its job expired at {iso(expires)[:19]}Z"
     return None
+
+
+def told_of(rule: str, n: int, cause: str, title: str) -> str:
+    """What a rule that notifies writes of a group."""
+    return f"rule {rule}: {n:,} {'letter' if n == 1 else 'letters'} of group {cause[:8]}: {title}"

@@ -42,6 +42,11 @@ EVENTS = {
         "a policy will remove open letters; told when it is new, and by each worker that sees to it", "what"
     ),
     "retention.applied": Kind("a policy has removed open letters", "letters of"),
+    "rule.begun": Kind("a rule has begun a redrive of its letters", "rule redrive"),
+    "rule.applied": Kind(
+        "a rule has discarded letters, held them for review, or told of them in the journal", "rule action n"
+    ),
+    "rule.failed": Kind("a rule cannot be applied; the others go on", "rule error"),
     "store.unavailable": Kind("the store does not answer; the worker waits for it", "error"),
     "store.returned": Kind("the store answers again"),
 }

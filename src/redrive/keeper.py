@@ -55,7 +55,7 @@ class Keeper:
         duties.append(Operator(store, self._clock, workshop_of(bench.app)))
         duties.append(Trimmer(store, self._clock, bench.app.config.retention, worker.tell))
         if rules := automatic_rules(bench.app.config):
-            duties.append(Ruler(store, self._clock, rules))
+            duties.append(Ruler(store, self._clock, rules, worker.tell))
         self._duties = Duties(store, self._clock, row.id, duties, self._settings.lease)
         self._beaten_at = NEVER
         self._shown: tuple[str, ...] = ()

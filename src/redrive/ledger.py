@@ -104,7 +104,7 @@ FLAWS = {
     "redrive tally": "causes in a redrive have other numbers than their letters say",
     "depth": "queues have other numbers of jobs in a state than are counted as depth",
     "group count": "groups have another number of open letters than they say, or are gone",
-    "letter totals": "queues have another number of open letters than is counted for `dlq stats`",
+    "letter totals": "queues have other numbers of open letters, or of held ones, than are counted for `dlq stats`",
 }
 """What can be wrong among the rows that are kept, by kind; the reference lists them from here."""
 

@@ -25,6 +25,7 @@ _LEVELS = {
     "worker.lost": logging.WARNING,
     "retention.announced": logging.WARNING,
     "retention.applied": logging.WARNING,
+    "rule.failed": logging.ERROR,
     "store.unavailable": logging.ERROR,
     "store.returned": logging.WARNING,
     "job.enqueued": logging.DEBUG,
@@ -164,6 +165,16 @@ def _worker_lost(fields: Fields) -> str:
     return f"worker {fields['worker']} is lost ({fields['cause']}); took over {counted(taken, 'job')}"
 
 
+def _rule_applied(fields: Fields) -> str:
+    n = fields["n"]
+    did = {
+        "discard": f"discarded {counted(n, 'letter')}",
+        "review": f"{counted(n, 'letter')} {'needs' if n == 1 else 'need'} review",
+        "notify": f"told of {counted(n, 'letter')} in the journal",
+    }
+    return f"rule {fields['rule']}: {did[fields['action']]}"
+
+
 _PHRASES: dict[str, Callable[[Fields], str]] = {
     "job.enqueued": lambda fields: "enqueued",
     "job.started": lambda fields: f"started ({_attempt(fields['attempt'], fields['limit'])})",
@@ -198,6 +209,9 @@ _PHRASES: dict[str, Callable[[Fields], str]] = {
     "retention.applied": lambda fields: (
         f"retention: removed {counted(fields['letters'], 'open letter')} of {fields['of']} for good"
     ),
+    "rule.begun": lambda fields: f"rule {fields['rule']}: began redrive {fields['redrive'][-8:]}",
+    "rule.applied": _rule_applied,
+    "rule.failed": lambda fields: f"rule {fields['rule']} cannot be applied: {fields['error']}",
     "store.unavailable": lambda fields: f"the store does not answer ({fields['error']}); waiting for it",
     "store.returned": lambda fields: "the store answers again",
 }

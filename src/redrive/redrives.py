@@ -141,9 +141,12 @@ def _least(name: str, number: int | None) -> int | None:
 
 def _pause(timeout: Duration) -> int:
     try:
-        return micros(timeout)
+        length = micros(timeout)
     except ValueError as error:
         raise UsageError(f"stage_timeout={timeout!r} is wrong: {error}") from None
+    if length <= 0:
+        raise UsageError(f"stage_timeout={timeout!r} leaves no time for a verdict; write more than zero")
+    return length
 
 
 def _stages(ramp: Sequence[int] | bool | None) -> tuple[int, ...] | None:

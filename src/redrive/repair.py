@@ -56,14 +56,20 @@ def changed(change: Change, payload: Any) -> Any:
     return patched(payload, change.patch) if change.patch is not None else with_values(payload, change.settings)
 
 
+def remade(payload: bytes, change: Change, limit: int) -> bytes | None:
+    """The payload after the change, None when that makes no difference, or one sentence about why it cannot be made."""
+    before = decode(payload)
+    after = encode(changed(change, before), limit=limit)
+    return None if _sorted(before) == _sorted(decode(after)) else after
+
+
 def edit_of(letter: Letter, change: Change, workshop: Workshop) -> Edit | str:
     """The edit of a letter, or why there is none."""
     if letter.payload is None:
         return NO_PAYLOAD
     try:
-        before = decode(letter.payload)
-        payload = encode(changed(change, before), limit=workshop.limit)
-        if _sorted(before) == _sorted(decode(payload)):
+        payload = remade(letter.payload, change, workshop.limit)
+        if payload is None:
             return SAME
         if not change.force:
             workshop.fits(letter.task, payload)

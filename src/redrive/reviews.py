@@ -17,7 +17,7 @@ HELD: Tree = Both((OPEN, Not(Missing("review"))))
 def to_review(filter: str, named: Targets | None, now: int, *, held: bool, all: bool) -> Tree:
     """The open letters that are meant; `held`: only those that need a person."""
     if named is None and not filter.strip() and not all:
-        raise UsageError("nothing says which letters are meant; name some, give a filter, or say that you mean all")
+        raise UsageError("nothing says which letters are meant; name some, give a filter, or say all=True (--all)")
     terms: list[Tree] = [HELD if held else OPEN, parse(filter, now)]
     return Both(tuple(terms if named is None else [*terms, named_in(named)]))
 

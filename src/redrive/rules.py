@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from redrive.clock import SECOND, micros, spoken
 from redrive.config import Config
-from redrive.errors import ConfigError, UsageError
-from redrive.job import name_of
+from redrive.errors import BadPayload, ConfigError, UsageError
+from redrive.job import decode, name_of
 from redrive.query.parsing import parse
 from redrive.query.tree import Tree, fields_in
 from redrive.redrives import Options, plan_from
@@ -31,12 +32,23 @@ _OWN = ("name", "when", "after", "action", "max_epochs", "reason")
 _FLAGS = {"max_retries": "max_attempts", "to_queue": "queue"}
 """Options of `dlq retry` that have another name in code."""
 
+_NUMBERS = ("limit", "parallel", "max_attempts")
 _SWITCHES: dict[str, tuple[str, Any]] = {
     "no_ramp": ("ramp", False),
     "no_stop": ("stop_at", False),
     "reset_attempts": ("keep_attempts", False),
 }
-_NOT_HERE = ("actor", "all", "force", "reason", "wait")
+_NOT_HERE = {
+    "filter": "write it as `when`",
+    "all": "a rule is about the letters of its `when`",
+    "force": "what needs a person is left to one; `redrive dlq review --done` lets letters go",
+    "actor": "a rule acts under its own name",
+    "wait": "the workers drive what a rule has begun",
+    "detach": "the workers drive what a rule has begun",
+    "resume": "the workers drive what a rule has begun",
+    "yes": "a rule asks nobody",
+    "dry_run": "`redrive dlq rules` shows what is due and changes nothing",
+}
 """What a rule says in another way, or may not say."""
 
 _PERSONS: dict[Action, str] = {
@@ -68,7 +80,7 @@ class Rule:
 
     @property
     def why(self) -> str:
-        """The reason, for the history and for the person who looks."""
+        """The reason, for the journal and for the person who looks."""
         return self.reason or f"rule {self.name}"
 
     @property
@@ -136,7 +148,7 @@ def _rule(row: Mapping[str, Any], number: int, before: tuple[str, ...], config: 
         after=_after(row.get("after", 0)),
         max_epochs=_times(row.get("max_epochs", min(MAX_EPOCHS, config.max_epochs or MAX_EPOCHS))),
         reason=why_of(row["reason"]) if "reason" in row else "",
-        options=_options(row, action),
+        options=_options(row, action, config),
         before=before,
         planner=partial(plan_from, policies=config.retry.named),
     )
@@ -155,7 +167,7 @@ def _times(value: Any) -> int:
     return value
 
 
-def _options(row: Mapping[str, Any], action: Action) -> Options:
+def _options(row: Mapping[str, Any], action: Action, config: Config) -> Options:
     """Every option of `dlq retry`, by the name of its flag or by that in code."""
     given = {key: value for key, value in row.items() if key not in _OWN}
     if action != "retry":
@@ -163,23 +175,59 @@ def _options(row: Mapping[str, Any], action: Action) -> Options:
             name = next(iter(given), "max_epochs")
             raise UsageError(f"{name} belongs to action = 'retry', and this rule has action = {action!r}")
         return {}
-    return cast("Options", dict(_option(key, value) for key, value in given.items()))
+    found: dict[str, Any] = {}
+    keys: dict[str, str] = {}
+    for key, value in given.items():
+        name = _named(key)
+        if name in found:
+            raise UsageError(f"{keys[name]} and {key} exclude each other; write one of them")
+        keys[name], found[name] = key, _value(key, name, value, config)
+    return cast("Options", found)
 
 
-def _option(key: str, value: Any) -> tuple[str, Any]:
+def _named(key: str) -> str:
+    """The option of a key."""
+    if key in _NOT_HERE:
+        raise UsageError(f"a rule has no {key}: {_NOT_HERE[key]}")
     if key in _SWITCHES:
-        if value is not True:
-            raise UsageError(f"{key} = {value!r}: write {key} = true, or leave it out")
-        return _SWITCHES[key]
+        return _SWITCHES[key][0]
     name = _FLAGS.get(key, key)
-    if name not in Options.__annotations__ or name in _NOT_HERE:
+    if name not in Options.__annotations__:
         known = [*_OWN, *_FLAGS, *_SWITCHES, *(each for each in Options.__annotations__ if each not in _NOT_HERE)]
         near = get_close_matches(key, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(dict.fromkeys(known))}"
         raise UsageError(f"unknown key {key!r}; {hint}")
-    if name == "ramp" and isinstance(value, str):
-        return name, [int(piece) if piece.strip().isdecimal() else 0 for piece in value.split(",")]
-    return name, value
+    return name
+
+
+def _value(key: str, name: str, value: Any, config: Config) -> Any:
+    """As it is in code; a file can hold anything where a number belongs."""
+    if key in _SWITCHES or key == "keep_attempts":
+        if value is not True:
+            raise UsageError(f"{key} = {value!r}: write {key} = true, or leave it out")
+        return _SWITCHES[key][1] if key in _SWITCHES else True
+    if name in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int)):
+        raise UsageError(f"{key} = {value!r} is no whole number; write one such as {key} = 5")
+    match name, value:
+        case "ramp", str():
+            return [int(piece) if piece.strip().isdecimal() else 0 for piece in value.split(",")]
+        case "base", list():
+            return ",".join(str(each) for each in value)
+        case "set", dict():
+            raise UsageError(f"{key} = {value!r} is a table; write a list such as set = ['payload.limit=5']")
+        case "patch", str():
+            return _patch(Path(config.sources.get("rules", "")).parent / value)
+    return value
+
+
+def _patch(file: Path) -> Any:
+    """From a file that is named as seen from the project file."""
+    try:
+        return decode(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"patch: {file} cannot be read: {error.strerror}; name another file") from None
+    except BadPayload:
+        raise UsageError(f"patch: {file} holds no JSON; write a JSON Patch into it") from None
 
 
 def _check(rule: Rule, most: int, names: Sequence[str]) -> None:

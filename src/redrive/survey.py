@@ -1,20 +1,16 @@
 """What a filter means, seen from afar before anything is done: how many letters, of which groups, from when to when."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
 from redrive.letter import Group, Letter
-from redrive.query.tree import Tree, looks_inside
-from redrive.store import Mark, Store
+from redrive.query.tree import EVERYTHING, Both, Tree, looks_inside
+from redrive.store import Store
+from redrive.triage import MOST_GROUPS, Look, pages, unseen
 
 PAGE = 1_000
-MOST_GROUPS = 1_000_000
-
-Look = Callable[[int], None]
-"""Is told now and then how many letters have been looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +24,16 @@ class Survey:
     newest: int | None
 
 
-async def surveyed(store: Store, query: Tree, look: Look = lambda _: None) -> Survey:
+def outer(query: Tree) -> Tree:
+    """What can be known of a filter without a look inside: the letters that have to be looked at for it."""
+    match query:
+        case Both(terms):
+            return Both(tuple(map(outer, terms)))
+        case _:
+            return EVERYTHING if looks_inside(query) else query
+
+
+async def surveyed(store: Store, query: Tree, look: Look = unseen) -> Survey:
     """How many letters are meant, of which groups; where that takes a look at each of them, page by page."""
     if looks_inside(query):
         return await _walked(store, query, look)
@@ -40,18 +45,11 @@ async def surveyed(store: Store, query: Tree, look: Look = lambda _: None) -> Su
 async def _walked(store: Store, query: Tree, look: Look) -> Survey:
     counts: Counter[str] = Counter()
     times: list[int] = []
-    after: Mark | None = None
-    looked = 0
-    while True:
-        page = await store.letters.find(query, after, PAGE)
-        counts.update(letter.group for letter in page.letters)
-        times = _ends(times, page.letters)
-        looked += len(page.letters) + page.passed
-        look(looked)
-        after = page.after
-        if after is None:
-            groups = await _of(store, counts)
-            return Survey(counts.total(), groups, min(times, default=None), max(times, default=None))
+    async for letters in pages(store, query, size=PAGE, look=look):
+        counts.update(letter.group for letter in letters)
+        times = _ends(times, letters)
+    groups = await _of(store, counts)
+    return Survey(counts.total(), groups, min(times, default=None), max(times, default=None))
 
 
 def _ends(times: list[int], letters: list[Letter]) -> list[int]:

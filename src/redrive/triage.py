@@ -1,6 +1,6 @@
 """Looking through dead letters: find, count, group and see them, by filters."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -37,23 +37,35 @@ def meant(filter: str, now: int) -> Tree:
     return tree if "state" in fields_in(tree) else Both((OPEN, tree))
 
 
-async def pages(store: Store, tree: Tree, limit: int | None = None, size: int = PAGE) -> AsyncIterator[list[Letter]]:
+Look = Callable[[int], None]
+"""Is told now and then how many letters have been looked at."""
+
+
+def unseen(n: int) -> None:
+    """For when nobody wants to know."""
+
+
+async def pages(
+    store: Store, tree: Tree, limit: int | None = None, size: int = PAGE, look: Look = unseen
+) -> AsyncIterator[list[Letter]]:
     """The letters that are meant, the last failure first, a page at a time, so that memory does not grow with them."""
     after: Mark | None = None
-    left = limit
+    left, looked = limit, 0
     while left is None or left > 0:
         page: Page = await store.letters.find(tree, after, size if left is None else min(size, left))
         yield page.letters
+        looked += len(page.letters) + page.passed
+        look(looked)
         if page.after is None:
             return
         after = page.after
         left = None if left is None else left - len(page.letters)
 
 
-async def whole(store: Store, tree: Tree, limit: int | None = None) -> AsyncIterator[Letter]:
+async def whole(store: Store, tree: Tree, limit: int | None = None, look: Look = unseen) -> AsyncIterator[Letter]:
     """The same with payload and every failure; one that is no longer meant when it is read is left out."""
     fits = matcher(tree)
-    async for page in pages(store, tree, limit):
+    async for page in pages(store, tree, limit, look=look):
         async for letter in _read(store, [each.id for each in page]):
             if fits(Subject.of(letter)):
                 yield letter
@@ -185,8 +197,10 @@ class Letters:
         answer = await store.letters.edit([edit], actor(), reason)
         if answer.left:
             raise Outdated(f"letter {id[-8:]} was not edited: {answer.left[letter.id]}; look at it again")
-        [letter] = await store.letters.whole([letter.id])
-        return letter
+        edited = msgspec.structs.replace(
+            letter, version=edit.version + 1, payload=text, payload_version=letter.payload_version + 1
+        )
+        return await store.letters.get(letter.id) or edited  # somebody may have purged it meanwhile
 
     def edit(self, id: str, payload: Any, *, version: int | None = None, reason: str = "") -> Letter:
         """Give the job of an open letter another payload; Outdated when the letter is not at `version` any more."""

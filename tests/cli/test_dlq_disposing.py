@@ -43,6 +43,13 @@ def states(shop: Shop) -> dict[str, str]:
     return {row["id"][-2:]: row["state"] for row in sorted(rows, key=lambda row: row["id"])}
 
 
+def test_several_filters_mean_what_all_of_them_mean(dead: Shop) -> None:
+    dead.cli("dlq", "discard", "--filter", "reason = timeout", "--filter", "priority = 2", "--yes")
+    assert set(states(dead).values()) == {"open"}
+    dead.cli("dlq", "discard", "--filter", "reason = network", "--filter", "priority = 2", "--yes")
+    assert [name for name, state in states(dead).items() if state == "discarded"] == ["a4"]
+
+
 def test_letters_are_discarded_and_restored(dead: Shop) -> None:
     """Some by name, a group, those of a filter; the journal has who and why."""
     answer = dead.cli("dlq", "discard", "a0", "group:f00d", "--reason", "test orders", "--yes")
@@ -64,11 +71,15 @@ def test_it_says_what_it_will_touch_and_asks(dead: Shop) -> None:
     what = "6 letters in 2 groups, failed between 6m ago and 1m ago, of memory://shop to discard"
     answer = dead.cli("dlq", "discard", "--all")
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err == f"redrive: {what}; nothing was changed: add --yes, because there is no terminal to ask on\n"
+    groups, sentence = answer.err.splitlines()[:2], answer.err.splitlines()[2]
+    assert [line[9:41] for line in groups] == ["      3  group cafe0000  Connect", "      3  group f00d0000  Connect"]
+    assert sentence == f"redrive: {what}; nothing was changed: add --yes, because there is no terminal to ask on"
     dry = dead.cli("dlq", "discard", "--all", "--dry-run", "--yes")
-    assert (dry.code, dry.out, dry.err) == (0, "", f"redrive: {what}; nothing was changed\n")
+    assert (dry.code, dry.err) == (0, f"redrive: {what}; nothing was changed\n")
+    assert [line.split()[:2] for line in dry.out.splitlines()[1:]] == [["cafe0000", "3"], ["f00d0000", "3"]]
     [shape] = dead.cli("dlq", "purge", "--filter", "reason = network", "--dry-run", "--json").json
-    assert shape == {
+    assert [group.pop("letters") for group in shape["groups"]] == [3]
+    assert shape | {"groups": 1} == {
         "letters": 3, "groups": 1, "oldest": "2026-01-01T00:00:00.000Z", "newest": "2026-01-01T00:04:00.000Z"
     }  # fmt: skip
     assert set(states(dead).values()) == {"open"}
@@ -80,7 +91,7 @@ def test_it_says_what_it_will_touch_and_asks(dead: Shop) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        ("--yes", 2, "nothing says which letters to {}; name some, give a filter, or say that you mean all"),
+        ("--yes", 2, "nothing says which letters to {}; name some, give a filter, or say all=True (--all)"),
         (
             "--all --filter refused",
             2,

@@ -89,7 +89,7 @@ def test_secrets_are_masked(dead: Shop) -> None:
 def test_a_dry_run_tells_the_kinds_as_json(dead: Shop) -> None:
     """And changes nothing."""
     [told] = dead.cli(*GOLD, "--dry-run", "--json").json
-    assert (told["letters"], told["groups"], told["edits"], told["same"]) == (6, 2, 4, 1)
+    assert (told["letters"], len(told["groups"]), told["edits"], told["same"]) == (6, 2, 4, 1)
     assert [(each["letters"], each["places"]) for each in told["shapes"]] == [
         (2, ["tier: another text"]),
         (1, ["tier: number to text"]),
@@ -110,7 +110,7 @@ def test_it_asks_first(dead: Shop) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--set payload.n=1", "nothing says which letters to edit; name some, give a filter, or say that you mean all"),
+        ("--set payload.n=1", "nothing says which letters to edit; name some, give a filter, or say all=True (--all)"),
         (
             "--all --filter x --set payload.n=1",
             "there are two answers to which letters to edit: some, and all; leave one out",
@@ -175,6 +175,9 @@ def test_a_group_remembers_what_was_done_to_its_payloads(dead: Shop) -> None:
     assert '--set payload.tier="gold"' in page
     assert "2 letters: 1 succeeded, 1 failed again" in page
     assert f"redrive dlq edit group:f00d0000 --recipe {edit.id[-8:]}" in page
+    assert f"  {edit.id[-8:]}  old.send" in dead.cli("dlq", "groups").out
+    recipes = {group["group"][:4]: group.get("recipe") for group in dead.cli("dlq", "groups", "--json").json}
+    assert recipes["f00d"] == edit.id
     [recipe] = dead.cli("dlq", "show", "group:f00d", "--json").json[0]["recipes"]
     assert (recipe["edited"], recipe["succeeded"], recipe["again"]) == (2, 1, 1)
     again = dead.cli("dlq", "edit", "group:cafe", "--recipe", edit.id[-8:], "--yes")

@@ -87,6 +87,17 @@ def test_a_mark_travels_in_an_export(dead: Shop, cli: Cli) -> None:
     assert [row["id"] for row in found] == [LETTER]
 
 
+def test_a_redrive_that_skips_everything_has_not_gone_well(dead: Shop) -> None:
+    """Whoever goes on with `&&` would take it for done."""
+    dead.cli("dlq", "review", "--all", "--reason", "ask Anna", "--yes")
+    dead.cli("dlq", "retry", "--all", "--yes", "--detach")
+    [redrive] = dead.do(dead.store.redrives.find())
+    dead.do(worked(dead, redrive))
+    assert dead.cli("redrives", "watch", redrive.id).code == 1
+    header, row = dead.cli("redrives", "list").out.splitlines()
+    assert (header.split()[3:7], row.split()[-6:-2]) == (["LETTERS", "DONE", "FAILED", "SKIPPED"], ["2", "0", "0", "2"])
+
+
 def test_a_redrive_skips_what_needs_review(dead: Shop) -> None:
     """It is told before and in the report; --force takes it along, for a reason that is said."""
     dead.cli("dlq", "review", "a0", "--reason", "ask Anna")
@@ -97,6 +108,7 @@ def test_a_redrive_skips_what_needs_review(dead: Shop) -> None:
     [shape] = dead.cli("redrives", "show", redrive.id, "--json").json
     assert (shape["skips"], shape["successful"]) == ({"needs review: ask Anna": 1}, 1)
     assert "1  needs review: ask Anna\n" in dead.cli("redrives", "show", redrive.id).out
+    assert dead.cli("redrives", "watch", redrive.id).code == 3
     refused = dead.cli("dlq", "retry", "--all", "--yes", "--force")
     assert refused.code == 2
     assert "say why with reason= (--reason)" in refused.err

@@ -9,8 +9,8 @@ import pytest
 
 from redrive.adopt import reading
 from redrive.clock import SECOND
-from redrive.store import Buried, Retried
-from redrive.testing.factories import a_failure, added, claimed, settled
+from redrive.store import Buried, Foreign, Retried
+from redrive.testing.factories import a_failure, a_job, added, claimed, settled
 from tests.cli.conftest import Cli, Shop
 
 ID = "7c2f9a52-6e0e-4a53-9d53-0a6f0c5a1f0"
@@ -310,6 +310,24 @@ def test_what_export_shows_comes_back(shop: Shop, cli: Cli, folder: Path, form: 
     before, after = read(folder / f"a.{form}"), read(folder / f"b.{form}")
     assert len(before) == 25
     assert after == before
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_what_rules_and_returns_have_left_comes_back(shop: Shop, cli: Cli, folder: Path, form: str) -> None:
+    """A rule does not act anew on what it has dealt with, and the loop guard goes on counting."""
+    ruled: dict[str, Any] = {"plain": "beef", "plain_title": "no rule", "frame": "a.py:f", "title": "by a rule"}
+    failure = a_failure(at=shop.clock.now(), process=7, truncated=True, retryable=False, step="shell", **ruled)
+    one = Foreign(job=a_job(), failures=(failure,), first_failed_at=failure.at, returns=2, rule="loud")
+    shop.do(shop.store.letters.take_in([one], "ann"))
+    shop.cli("dlq", "export", f"a.{form}")
+    assert cli("dlq", "import", f"a.{form}").code == 0
+    [letter] = letters(cli)
+    assert (letter["returns"], letter["rule"]) == (2, "loud")
+    if form != "csv":
+        [back] = letter["failures"]
+        assert (back["plain_fingerprint"], back["plain_title"]) == ("beef", "no rule")
+        assert (back["title"], back["frame"], back["step"]) == ("by a rule", "a.py:f", "shell")
+        assert (back["process"], back["truncated"], back["retryable"]) == (7, True, False)
 
 
 def read(path: Path) -> list[Any]:

@@ -119,6 +119,13 @@ def test_a_long_error_is_cut_and_an_id_is_not(shop: Shop) -> None:
     assert line.endswith("…")
 
 
+def test_a_list_that_is_piped_is_whole(shop: Shop) -> None:
+    """What looks into a table, such as grep, must find what a terminal would have cut."""
+    said = "no answer from " + "x" * 200
+    shop.do(added(shop.store, id=IDS[0]), _bury(shop, a_failure(message=said)))
+    assert shop.cli("jobs", "list", COLUMNS="").out.splitlines()[1].endswith(said)
+
+
 async def _bury(shop: Shop, failure: object) -> None:
     [job] = await claimed(shop.store)
     await settled(shop.store, Buried(job=job, failure=failure))  # type: ignore[arg-type]

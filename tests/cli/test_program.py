@@ -8,6 +8,7 @@ import click
 import pytest
 
 import redrive
+from redrive.cli.dlq import command as dlq
 from redrive.cli.quick import HELP
 from redrive.cli.root import COMMANDS, HIDDEN, root
 from tests.cli.conftest import Cli
@@ -77,12 +78,40 @@ def test_every_name_in_the_table_is_a_command(name: str) -> None:
     assert (command.name, bool(command.help)) == (name, True)
 
 
+def test_the_table_of_dlq_says_what_its_verbs_say() -> None:
+    """It is written by hand too; completions of a shell ask the verbs themselves."""
+    context = click.Context(dlq)
+    told = {
+        name: verb.get_short_help_str(80) for name in dlq.lazy if (verb := dlq.get_command(context, name)) is not None
+    }
+    assert told == {name: help for name, (_, help) in dlq.lazy.items()}
+
+
+def test_every_verb_of_dlq_is_in_its_table() -> None:
+    """What is added to the group and not to a section would be typed by nobody."""
+    assert [name for name in dlq.commands if name not in dlq.lazy] == []
+
+
+def test_the_help_of_dlq_is_in_sections(cli: Cli) -> None:
+    out = cli("dlq", "--help").out
+    assert [line.rstrip(":") for line in out.splitlines() if line.rstrip(":") in dlq.sections] == list(dlq.sections)
+
+
+@pytest.mark.parametrize(("verb", "one"), [("list", False), ("retry", True)])
+def test_a_verb_of_dlq_imports_no_other(verb: str, one: bool) -> None:
+    """A list of letters is asked for often, and must not wait for what the other verbs need."""
+    look = LOOK.replace('("apsw", "rich", "msgspec", "asyncio", "click", "psutil")', '("redrive.cli.retrying",)')
+    out = run(sys.executable, "-c", look.format(words=["dlq", verb, "--help"])).stdout
+    assert (out.splitlines()[-1] != "HEAVY []") is one
+
+
 def every_verb() -> list[str]:
     """Each command and subcommand as it is typed."""
     verbs = []
     for name in THERE:
         command = root.get_command(click.Context(root), name)
-        verbs += [f"{name} {verb}" for verb in command.commands] if isinstance(command, click.Group) else [name]
+        inner = command.list_commands(click.Context(command)) if isinstance(command, click.Group) else []
+        verbs += [f"{name} {verb}" for verb in inner] or [name]
     return verbs
 
 
@@ -92,13 +121,33 @@ def test_every_verb_explains_itself(cli: Cli, verb: str) -> None:
     answer = cli(*verb.split(), "--help")
     assert answer.code == 0
     assert max(map(len, answer.out.splitlines())) <= 80
+    options = [option for option in verb_of(verb).params if isinstance(option, click.Option)]
+    assert [option.name for option in options if not option.help] == []
+
+
+def verb_of(typed: str) -> click.Command:
     command: click.Command | None = root
-    for word in verb.split():
+    for word in typed.split():
         assert isinstance(command, click.Group)
         command = command.get_command(click.Context(command), word)
     assert command is not None
-    options = [option for option in command.params if isinstance(option, click.Option)]
-    assert [option.name for option in options if not option.help] == []
+    return command
+
+
+@pytest.mark.parametrize(
+    "verb", [verb for verb in every_verb() if any("--filter" in one.opts for one in verb_of(verb).params)]
+)
+def test_two_filters_mean_both_in_every_verb(verb: str) -> None:
+    """One that took the last alone would purge or bring back more than was asked for."""
+    context = click.Context(verb_of(verb))
+    [option] = [one for one in verb_of(verb).params if "--filter" in one.opts]
+    assert option.process_value(context, ("queue = a", "reason = b")) == "(queue = a) and (reason = b)"
+
+
+@pytest.mark.parametrize("noun", [name for name in THERE if isinstance(verb_of(name), click.Group)])
+def test_no_line_of_help_is_cut(cli: Cli, noun: str) -> None:
+    """Click ends a long one with dots."""
+    assert "..." not in cli(noun, "--help").out.partition("Options:")[2]
 
 
 @pytest.mark.parametrize("verb", [verb for verb in every_verb() if verb != "completions"])

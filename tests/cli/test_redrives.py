@@ -97,12 +97,15 @@ def test_no_letters_are_no_fault(shop: Shop) -> None:
         (["--judge", "me"], "judge"),
         (["--filter", "reasn = x"], "reasn"),
         (["nowhere"], "no open letter has"),
+        (["queue:nowhere"], "no open letter has queue 'nowhere'"),
+        (["group:ffff"], "no open letter has group 'ffff'"),
     ],
 )
 def test_a_wrong_wish_opens_nothing(shop: Shop, words: list[str], said: str) -> None:
     shop.do(letters(shop, 1))
-    answer = shop.cli("dlq", "retry", *([] if words == ["nowhere"] else ["--all"]), "--yes", *words)
-    assert answer.code == (5 if words == ["nowhere"] else 2)
+    named = not words[0].startswith("-")
+    answer = shop.cli("dlq", "retry", *([] if named else ["--all"]), "--yes", *words)
+    assert answer.code == (5 if named else 2)
     assert said in answer.err
     assert shop.do(shop.store.redrives.find()) == []
 
@@ -208,8 +211,8 @@ def test_redrives_are_listed_with_who_and_why(shop: Shop) -> None:
     shop.do(letters(shop, 2))
     redrive = shop.do(opened(shop))
     head, row = (line.split() for line in shop.cli("redrives", "list").out.splitlines())
-    assert head == ["ID", "OPENED", "STATE", "LETTERS", "DONE", "FAILED", "LEFT", "BY", "REASON"]
-    assert row == [redrive.id[-8:], "now", "running", "2", "0", "0", "2", "alice", "fixed"]
+    assert head == ["ID", "OPENED", "STATE", "LETTERS", "DONE", "FAILED", "SKIPPED", "LEFT", "BY", "REASON"]
+    assert row == [redrive.id[-8:], "now", "running", "2", "0", "0", "0", "2", "alice", "fixed"]
     assert shop.cli("redrives", "list", "--json").json[0]["id"] == redrive.id
     assert shop.cli("redrives", "show", "ffffffff").code == 5
 
@@ -222,6 +225,9 @@ def test_the_letters_of_a_redrive_are_a_log(shop: Shop) -> None:
     assert {(row["state"], row["group"]) for row in rows} == {("recurred", REFUSED)}
     assert len(shop.cli("redrives", "show", redrive.id, "--items", "all").out.splitlines()) == 30
     assert len(shop.cli("redrives", "show", redrive.id, "--items", "pending").out.splitlines()) == 30 - len(rows)
+    for one, other in (("left", "pending"), ("running", "released")):
+        asked = ("redrives", "show", redrive.id, "--items")
+        assert shop.cli(*asked, one).out == shop.cli(*asked, other).out
 
 
 def test_a_page_of_help_is_there(cli: Cli) -> None:

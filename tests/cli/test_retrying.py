@@ -96,6 +96,14 @@ def test_a_wrong_wish_opens_nothing(shop: Shop, folder: Path, words: list[str], 
     assert shop.do(shop.store.redrives.find()) == []
 
 
+@pytest.mark.parametrize(("one", "other"), [(("--ramp", "1,5"), "--no-ramp"), (("--stop-at", "10%"), "--no-stop")])
+def test_two_answers_to_one_question_are_refused(shop: Shop, one: tuple[str, str], other: str) -> None:
+    """Neither is left out in silence."""
+    shop.do(letters(shop, 1))
+    answer = shop.cli("dlq", "retry", "--all", "--dry-run", *one, other)
+    assert (answer.code, answer.err) == (2, f"redrive: {one[0]} and {other} exclude each other; give one of them\n")
+
+
 def test_the_history_tells_what_was_said_otherwise(shop: Shop, look: Cli) -> None:
     """Secrets masked; a redrive that leaves everything as it is has nothing to tell."""
     shop.do(letters(shop, 1))
@@ -114,7 +122,24 @@ def test_the_history_tells_what_was_said_otherwise(shop: Shop, look: Cli) -> Non
         "order": "oldest",
     }
     shown = look("redrives", "show", shape["id"]).out
-    assert "  retry     after 5.0s, 30.0s" in shown
+    look(
+        "dlq", "retry", "--all", "--yes", "--detach", "--limit", "9", "--rate", "90/h", "--parallel", "2",
+        "--ramp", "1,3", "--stop-at", "12.5%", "--stage-timeout", "5m", "--judge", "final",
+        "--force", "--reason", "seen",
+    )  # fmt: skip
+    [paced] = look("redrives", "list", "--limit", "1", "--json").json
+    assert paced["options"] == {
+        "limit": "9",
+        "rate": "1.5/m",
+        "parallel": "2",
+        "ramp": "1, 3",
+        "stop_at": "12.5%",
+        "stage_timeout": "5m",
+        "judge": "final",
+        "force": "also what needs review or has expired",
+    }
+    assert "  stop at       12.5%" in look("redrives", "show", paced["id"]).out
+    assert "  retry         after 5.0s, 30.0s" in shown
     assert "hunter2" not in shown
 
 

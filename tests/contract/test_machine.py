@@ -9,7 +9,7 @@ from redrive.clock import ManualClock
 from redrive.store import Store
 from redrive.stores.memory import MemoryStore
 from redrive.stores.sqlite import SqliteStore
-from redrive.testing.machine import StoreMachine
+from redrive.testing.triage_machine import TriageMachine
 
 QUICK = settings(
     max_examples=25,
@@ -21,13 +21,13 @@ QUICK = settings(
 )
 
 
-class MemoryMachine(StoreMachine):
+class MemoryMachine(TriageMachine):
     @staticmethod
     def make_store(clock: ManualClock) -> Store:
         return MemoryStore(clock=clock, boot="this-boot")
 
 
-class SqliteMachine(StoreMachine):
+class SqliteMachine(TriageMachine):
     folder: TemporaryDirectory[str]
 
     @staticmethod

@@ -17,6 +17,8 @@ from tests.crash.tape import Reading, What
 
 UNENDED = ("scheduled", "ready", "leased")
 ENDS = ("job.succeeded", "job.buried", "job.discarded")
+DEATHS = ("job.buried", "job.imported", "job.restored")
+LASTING = (*ENDS, "job.restored", "job.redriven", "job.purged")
 SUSPECT_RUNS = 3
 _LOST = re.compile(r"died|lease ended|other boot|worker gone|killed from outside|ended each time")
 """What the journal says when a job is given back because its process ended, and not because its worker stopped."""
@@ -174,7 +176,7 @@ def fences_are_used_once(ledger: Ledger) -> Iterator[Fault]:
 def one_completion(ledger: Ledger) -> Iterator[Fault]:
     """G4: a job ends once per epoch, by the holder of the last fence that was granted."""
     settled = ledger.tape.of(What.SETTLED)
-    ends = ledger.books.told(*ENDS)
+    ends = _ends(ledger.books)
     twice = Counter((record.job, record.epoch) for record in settled)
     for (id, _), n in (*ends.items(), *twice.items()):
         if n > 1:
@@ -189,14 +191,29 @@ def one_completion(ledger: Ledger) -> Iterator[Fault]:
             yield Fault("one completion", (record.job,), f"ended by fence {record.fence}, though {last} was granted")
 
 
+def _ends(books: Books) -> Counter[tuple[str, int]]:
+    """How often a job has ended in an epoch; a letter that is discarded, or restored, is no end of its job."""
+    ends: Counter[tuple[str, int]] = Counter()
+    dead: set[tuple[str, int]] = set()
+    for line in books.journal:
+        place = line.job, line.epoch
+        if line.event == "job.discarded" and place in dead:
+            dead.remove(place)
+        elif line.event in ENDS:
+            ends[place] += 1
+        if line.event in DEATHS:
+            dead.add(place)
+    return ends
+
+
 def ends_are_told(ledger: Ledger) -> Iterator[Fault]:
     """What is dead or discarded was made so in its epoch, and what a worker was told is done stays done."""
-    ends = ledger.books.told("job.buried", "job.discarded")
+    ends = ledger.books.told(*DEATHS, "job.discarded")
     silent = (r.id for r in ledger.books.jobs if r.state in ("dead", "discarded") and not ends[r.id, r.epoch])
     yield from _each("told", "ended without a word in the journal", silent)
     settled = {(record.job, record.epoch) for record in ledger.tape.of(What.SETTLED)}
-    undone = settled - {(row.id, row.epoch) for row in ledger.books.done}
-    yield from _each("told", "a worker was told that it is done, and it is not", (id for id, _ in undone))
+    undone = {id for id, _ in settled - {(row.id, row.epoch) for row in ledger.books.done}}
+    yield from _each("told", "a worker was told that it is done, and it is not", undone - set(ledger.books.purged))
 
 
 def done_means_run(ledger: Ledger) -> Iterator[Fault]:
@@ -214,16 +231,18 @@ def done_means_run(ledger: Ledger) -> Iterator[Fault]:
 
 
 def sums_add_up(ledger: Ledger) -> Iterator[Fault]:
-    """enqueued = done + live + dead + discarded, and each of these is what its counter says."""
+    """enqueued + imported = done + live + dead + discarded + purged, and each of these is what its counter says."""
     books = ledger.books
-    states = Counter(row.state for row in books.jobs)
-    enqueued = {line.job for line in books.journal if line.event == "job.enqueued"}
-    yield from _sum(books, "enqueued", len(books.present()), enqueued ^ set(books.present()))
-    yield from _sum(books, "done", len(books.done), _odd(books, "job.succeeded", [row.id for row in books.done]))
-    yield from _sum(books, "discarded", states["discarded"], _odd(books, "job.discarded", _in(books, "discarded")))
-    yield from _sum(books, "started", sum(books.told("job.started").values()))
-    yield from _sum(books, "buried", sum(books.told("job.buried").values()))
-    yield from _sum(books, "redriven", sum(books.told("job.redriven").values()))
+    came = {line.job for line in books.journal if line.event in ("job.enqueued", "job.imported")}
+    yield from _sum(books, ("enqueued", "imported"), len(books.present()), came ^ set(books.present()))
+    yield from _sum(books, ("done",), sum(books.told("job.succeeded").values()))
+    yield from _sum(books, ("discarded",), sum(books.told("job.discarded").values()))
+    done = _told(books, "job.succeeded") ^ {row.id for row in books.done}
+    yield from _each("sums", "done, or told so, but not both", done)
+    discarded = _told(books, "job.discarded") ^ set(_in(books, "discarded"))
+    yield from _each("sums", "discarded, or told so, but not both", discarded)
+    for name in ("started", "buried", "redriven"):
+        yield from _sum(books, (name,), sum(books.told(f"job.{name}").values()))
     counted = Counter((row.queue, row.state) for row in books.jobs)
     for place in sorted({*counted, *books.depths}):
         if counted[place] != books.depths.get(place, 0):
@@ -231,13 +250,17 @@ def sums_add_up(ledger: Ledger) -> Iterator[Fault]:
             yield Fault("sums", ids, f"{counted[place]} in {place}, its depth says {books.depths.get(place, 0)}")
 
 
-def _sum(books: Books, name: str, found: int, odd: Iterable[str] = ()) -> Iterator[Fault]:
-    if books.counters[name] != found:
-        yield Fault("sums", tuple(sorted(odd)), f"{name} was counted {books.counters[name]} times, found are {found}")
+def _sum(books: Books, names: tuple[str, ...], found: int, odd: Iterable[str] = ()) -> Iterator[Fault]:
+    counted = sum(books.counters[name] for name in names)
+    if counted != found:
+        text = f"{' and '.join(names)} was counted {counted} times, found are {found}"
+        yield Fault("sums", tuple(sorted(odd)), text)
 
 
-def _odd(books: Books, event: str, ids: Iterable[str]) -> set[str]:
-    return {line.job for line in books.journal if line.event == event} ^ set(ids)
+def _told(books: Books, event: str) -> set[str]:
+    """The jobs that have come to this in the end."""
+    last = {line.job: line.event for line in books.journal if line.event in LASTING}
+    return {job for job, found in last.items() if found == event}
 
 
 def _in(books: Books, state: str) -> list[str]:

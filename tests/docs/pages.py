@@ -27,6 +27,7 @@ LIMIT = 60.0
 _FENCE = re.compile(r"^```(\S*)[ ]*(.*)$")
 _ANY = "…"
 INTERRUPT = "^C"
+USAGE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class Sandbox:
             timeout=LIMIT,
             check=False,
         )
-        if ended.returncode == 0 if script is not None else fits(step.output, ended.stdout):
+        if ended.returncode == 0 if script is not None else _as_shown(step, ended):
             return []
         return [_told(step, ended.stdout)]
 
@@ -156,6 +157,14 @@ class Sandbox:
             return [_told(step, output.read_text(encoding="utf-8"))]
         printed = output.read_text(encoding="utf-8")
         return [] if fits(f"{before}\n{_ANY}\n{after}", printed) else [_told(step, printed)]
+
+
+def _as_shown(step: Step, ended: "subprocess.CompletedProcess[str]") -> bool:
+    """Whether it printed what the page shows; that a command was not understood is shown in words, never by `…`."""
+    fault = re.compile(r"^redrive: .*\w", re.MULTILINE)
+    misunderstood = ended.returncode == USAGE and fault.search(ended.stdout) and not fault.search(step.output)
+    silent = ended.returncode != 0 and step.output == _ANY
+    return fits(step.output, ended.stdout) and not misunderstood and not silent
 
 
 def _told(step: Step, printed: str) -> str:

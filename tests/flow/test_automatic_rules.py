@@ -10,6 +10,7 @@ from redrive.config import Config
 from redrive.config.settings import WorkerSettings
 from redrive.duties.ruler import REST, Ruler
 from redrive.errors import ConfigError, UsageError
+from redrive.events import Recorder
 from redrive.letter import LetterState
 from redrive.query.tree import Tree, looks_inside
 from redrive.redrives import drive
@@ -25,7 +26,7 @@ RETRY = {"name": "calm", "when": "reason = network", "after": "10m", "action": "
 
 def ruler(app: Redrive, *rows: dict[str, Any]) -> Ruler:
     """The duty with these rules, as a process that has just begun would do it."""
-    return Ruler(app.store, app.clock, automatic_rules(Config(rules=rows)))
+    return Ruler(app.store, app.clock, automatic_rules(Config(rules=rows)), app.events.emit)
 
 
 async def work(app: Redrive) -> None:
@@ -232,9 +233,15 @@ async def test_a_rule_that_cannot_be_answered_stops_no_other(app: Redrive, clock
     app.store.letters.find = asked  # type: ignore[method-assign,assignment]  # a payload that cannot be answered for
     deep = automatic_rules(Config(rules=({"name": "deep", "when": "payload.x = 1", "action": "discard"},)))
     loud = automatic_rules(Config(rules=({"name": "loud", "when": "task = mail", "action": "notify"},)))
-    duty = Ruler(app.store, app.clock, [*deep, *loud])
+    seen = Recorder()
+    app.events.subscribe(seen)
+    duty = Ruler(app.store, app.clock, [*deep, *loud], app.events.emit)
     await duty.poll()
     await duty.poll()
+    assert [(event.name, event.fields["rule"]) for event in seen.events] == [
+        ("rule.failed", "deep"),
+        ("rule.applied", "loud"),
+    ]
     assert [entry.text for entry in await told(app, "rule.failed")] == ["rule deep: the path leads too far"]
     assert len(await told(app, "rule.notified")) == 1
 
@@ -251,3 +258,18 @@ async def test_after_a_look_that_took_long_it_rests_longer(app: Redrive, clock: 
 
     app.store.letters.find = slowly  # type: ignore[method-assign]  # a store that takes its time
     assert await ruler(app, {"when": "payload.x = 1", "action": "discard"}).poll() >= 40 * SECOND
+
+
+async def test_who_reads_the_log_of_a_worker_learns_what_rules_did(app: Redrive, clock: ManualClock) -> None:
+    """Once for each act, and nothing where nothing was done."""
+    with_mail(app)
+    await die(app, 3)
+    seen = Recorder()
+    app.events.subscribe(seen)
+    duty = ruler(app, RETRY | {"max_epochs": 1})
+    await rounds(app, clock, duty, 3)
+    (redrive,) = await app.store.redrives.find()
+    assert [(event.name, event.fields) for event in seen.events if event.name.startswith("rule.")] == [
+        ("rule.begun", {"rule": "calm", "redrive": redrive.id}),
+        ("rule.applied", {"rule": "calm", "action": "review", "n": 3}),
+    ]

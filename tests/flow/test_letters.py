@@ -1,7 +1,7 @@
 """`app.letters`: dead letters found, counted and grouped by filters, from code."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -9,6 +9,7 @@ from redrive import Redrive, Retry
 from redrive.errors import BadArguments, NotFound, Outdated, UsageError, WrongLoop
 from redrive.letter import Group, Letter, LetterState
 from redrive.query.words import BadFilter
+from redrive.store import Disposed, Edit
 from redrive.triage import AT_ONCE
 
 pytestmark = pytest.mark.anyio
@@ -126,6 +127,25 @@ async def test_a_payload_is_edited_from_code(app: Redrive) -> None:
     again = await app.letters.aget(ids[0])
     assert again is not None
     assert again.failures[-1].message == "'d@x' is no address"
+
+
+async def test_an_edit_is_answered_though_the_letter_is_purged_right_after(
+    app: Redrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was done; that somebody else has removed the letter since is no fault of who edited it."""
+    [id] = await some_dead(app, 1)
+    letters = app.store.letters
+    edit = letters.edit
+
+    async def edited_and_purged(edits: Sequence[Edit], actor: str, reason: str) -> Disposed:
+        answer = await edit(edits, actor, reason)
+        await letters.purge([id], "bob", "")
+        return answer
+
+    monkeypatch.setattr(letters, "edit", edited_and_purged)
+    letter = await app.letters.aedit(id, {"to": "b@x", "tier": "plain"})
+    assert (letter.payload, letter.version, letter.payload_version) == (b'{"to":"b@x","tier":"plain"}', 2, 2)
+    assert await app.letters.aget(id) is None
 
 
 async def _groups(app: Redrive) -> AsyncIterator[Group]:

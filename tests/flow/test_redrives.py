@@ -225,6 +225,7 @@ async def test_a_stage_without_a_verdict_pauses(app: Redrive, clock: ManualClock
         ({"limit": 0}, "too small"),
         ({"judge": "me"}, "judge"),
         ({"stage_timeout": "soon"}, "stage_timeout"),
+        ({"stage_timeout": 0}, "leaves no time for a verdict"),
     ],
 )
 def test_a_wrong_wish_is_refused(options: Options, said: str) -> None:

@@ -93,6 +93,7 @@ PLANTED = [
     ("group count", "DELETE FROM letter_group"),
     ("letter totals", "UPDATE letter_total SET n = n + 1"),
     ("letter totals", "DELETE FROM letter_total"),
+    ("letter totals", "UPDATE letter_total SET review = review + 1"),
 ]
 
 

@@ -14,6 +14,7 @@ from redrive.store import Done, JobQuery
 from redrive.stores.sqlite import SqliteStore, finding, operating
 from redrive.stores.sqlite.readers import THREADS
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
+from redrive.survey import outer, surveyed
 from redrive.testing.factories import added, added_many, buried, claimed, depth_of, state_of
 from tests.stores.conftest import Open
 from tests.waiting import auntil
@@ -31,7 +32,7 @@ class Long:
     def __call__(self, snapshot: Snapshot) -> tuple[int, int]:
         first = len(snapshot.all("find_ready", b"\xff" * 16, None, None, 1_000))
         self.looked.set()
-        assert self.go_on.wait(10)
+        assert self.go_on.wait(60)
         return first, len(snapshot.all("find_ready", b"\xff" * 16, None, None, 1_000))
 
 
@@ -55,7 +56,7 @@ async def test_a_long_write_stops_no_reader(store: SqliteStore) -> None:
     def operation(tx: Transaction) -> None:
         tx.db.execute("DELETE FROM job")
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         raise ZeroDivisionError
 
     writing = asyncio.ensure_future(store.write(operation))
@@ -69,7 +70,7 @@ async def test_a_long_write_stops_no_reader(store: SqliteStore) -> None:
 
 async def test_a_long_read_keeps_no_other_waiting(store: SqliteStore) -> None:
     """There are several readers, started when they are needed."""
-    longs = [Long() for _ in range(THREADS - 1)]
+    before, longs = _readers(), [Long() for _ in range(THREADS - 1)]
     reading = [asyncio.ensure_future(store.read(long)) for long in longs]
     for long in longs:
         await auntil(long.looked.is_set)
@@ -77,7 +78,7 @@ async def test_a_long_read_keeps_no_other_waiting(store: SqliteStore) -> None:
     for long in longs:
         long.go_on.set()
     await asyncio.gather(*reading)
-    assert sum(thread.name == "redrive-reader" for thread in threading.enumerate()) == THREADS
+    assert _readers() - before <= THREADS
 
 
 async def test_more_reads_than_readers_are_all_answered(store: SqliteStore) -> None:
@@ -111,7 +112,7 @@ async def test_the_loop_goes_on_while_the_store_is_at_work(store: SqliteStore) -
 
     def operation(tx: Transaction) -> None:
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
 
     both = asyncio.gather(store.read(long), store.write(operation))
     await auntil(lambda: long.looked.is_set() and begun.is_set())
@@ -174,7 +175,7 @@ async def test_judging_that_nobody_waits_for_any_longer_ends_with_the_row(
 
     def slowly(subject: Subject) -> bool:
         next(rows).set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return True
 
     monkeypatch.setattr(finding, "matcher", lambda query: slowly)
@@ -185,6 +186,24 @@ async def test_judging_that_nobody_waits_for_any_longer_ends_with_the_row(
     go_on.set()
     await store.close()
     assert [row.is_set() for row in judged] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "looked"),
+    [
+        ("queue = email and payload.tier = gold", 3),
+        ("payload.tier = gold and (queue = email and priority = normal)", 3),
+        ("queue = email or payload.tier = gold", 5),
+        ("not payload.tier = gold", 5),
+    ],
+)
+async def test_a_survey_looks_at_what_sql_cannot_rule_out(store: SqliteStore, text: str, looked: int) -> None:
+    """And how many those are is known before."""
+    for number in range(5):
+        await buried(store, queue="email" if number > 1 else "default", payload=b'{"tier": "tin"}')
+    query, seen = parse(text, 0), list[int]()
+    await surveyed(store, query, seen.append)
+    assert (await store.letters.count(outer(query)), seen[-1]) == (looked, looked)
 
 
 async def test_a_job_that_took_long_is_forgotten_among_younger_ones(

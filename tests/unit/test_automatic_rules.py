@@ -97,11 +97,20 @@ def test_the_first_rule_that_fits_has_the_letter() -> None:
         (NETWORK | {"rat": "10/s"}, "unknown key 'rat'; did you mean rate?"),
         (NETWORK | {"rate": "fast"}, "rate='fast' is no rate"),
         (NETWORK | {"rate": [1]}, "rate = [1] is a value of the wrong kind"),
-        (NETWORK | {"limit": "many"}, "limit = 'many' is a value of the wrong kind"),
+        (NETWORK | {"limit": "many"}, "limit = 'many' is no whole number"),
         (NETWORK | {"ramp": "1,few"}, "has no stages"),
         (NETWORK | {"no_ramp": False}, "write no_ramp = true, or leave it out"),
-        (NETWORK | {"force": True}, "unknown key 'force'"),
-        (NETWORK | {"all": True}, "unknown key 'all'"),
+        (NETWORK | {"force": True}, "a rule has no force: what needs a person is left to one"),
+        (NETWORK | {"filter": "queue = a"}, "a rule has no filter: write it as `when`"),
+        (NETWORK | {"dry_run": True}, "`redrive dlq rules` shows what is due"),
+        (NETWORK | {"limit": True}, "limit = True is no whole number"),
+        (NETWORK | {"max_retries": "3"}, "max_retries = '3' is no whole number"),
+        (NETWORK | {"keep_attempts": "no"}, "write keep_attempts = true, or leave it out"),
+        (NETWORK | {"ramp": [1], "no_ramp": True}, "ramp and no_ramp exclude each other"),
+        (NETWORK | {"queue": "a", "to_queue": "b"}, "queue and to_queue exclude each other"),
+        (NETWORK | {"set": {"payload.n": 3}}, "is a table; write a list"),
+        (NETWORK | {"patch": "none.json"}, "patch: /srv/none.json cannot be read"),
+        (NETWORK | {"all": True}, "a rule has no all"),
         (NETWORK | {"when_release": ">= soon"}, "is no comparison of versions"),
         (NETWORK | {"name": "a\0b"}, "number 1 (a\0b): "),
         ({"when": "queue = a", "action": "discard", "rate": "1/s"}, "rate belongs to action = 'retry'"),
@@ -128,3 +137,16 @@ def test_without_the_loop_guard_a_rule_has_its_own() -> None:
     [rule] = rules(NETWORK, max_epochs=0)
     assert rule.max_epochs == 3
     assert rules(NETWORK, max_epochs=2)[0].max_epochs == 2
+
+
+def test_a_rule_says_lists_and_patches_as_a_file_can(tmp_path: Path) -> None:
+    """Delays as a list, and a JSON Patch in a file beside the project file, which is read where the rules are."""
+    (tmp_path / "smaller.json").write_text('[{"op": "replace", "path": "/n", "value": 3}]', encoding="utf-8")
+    row = NETWORK | {"strategy": "delays", "base": [5, "30s"], "patch": "smaller.json"}
+    (rule,) = automatic_rules(Config(rules=(row,), sources={"rules": str(tmp_path / "redrive.toml")}))
+    assert rule.plan.patch == [{"op": "replace", "path": "/n", "value": 3}]
+    assert rule.plan.limits is not None
+    assert rule.plan.limits.max_attempts == 3
+    (tmp_path / "smaller.json").write_text("none", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"smaller\.json holds no JSON"):
+        automatic_rules(Config(rules=(row,), sources={"rules": str(tmp_path / "redrive.toml")}))

@@ -38,6 +38,9 @@ FIELDS: dict[str, dict[str, Any]] = {
     "worker.fault": WORKER | {"error": "KeyError: 'x'"},
     "retention.announced": {"what": "open letters of every queue go 90d after they failed"},
     "retention.applied": {"letters": 12, "of": "queue email"},
+    "rule.begun": {"rule": "network", "redrive": "01a1f679-3c84-716b-81b0-203999d9f8c0"},
+    "rule.applied": {"rule": "cards", "action": "review", "n": 2},
+    "rule.failed": {"rule": "deep", "error": "the path leads too far"},
     "store.unavailable": {"error": "disk gone"},
 }
 
@@ -96,6 +99,11 @@ def log() -> Iterator[Callable[..., list[str]]]:
         (event("job.discarded"), "job 5a1f01c2 thumbnail.make discarded (duplicate)"),
         (event("retention.announced"), "retention: open letters of every queue go 90d after they failed"),
         (event("retention.applied"), "retention: removed 12 open letters of queue email for good"),
+        (event("rule.begun"), "rule network: began redrive 99d9f8c0"),
+        (event("rule.applied"), "rule cards: 2 letters need review"),
+        (event("rule.applied", action="discard", n=1), "rule cards: discarded 1 letter"),
+        (event("rule.applied", action="notify"), "rule cards: told of 2 letters in the journal"),
+        (event("rule.failed"), "rule deep cannot be applied: the path leads too far"),
         (event("worker.lost"), "worker w1 is lost (its process is gone); took over 2 jobs"),
     ],
 )

@@ -7,8 +7,9 @@ import pytest
 from redrive.errors import UsageError
 from redrive.job import encode
 from redrive.letter import Letter, LetterState
-from redrive.repair import SAME, SHAPES, Preview, Workshop, change_from, edit_of, shape, shown
-from redrive.store import Edit
+from redrive.repair import SAME, SHAPES, Preview, Workshop, change_from, edit_of, remade, shape, shown
+from redrive.reshaping import Reshaper
+from redrive.store import Change, Due, Edit, Plan
 
 
 def a_letter(payload: Any) -> Letter:
@@ -74,3 +75,12 @@ def test_what_is_shown_of_a_change_has_no_secrets() -> None:
         "payload.token": "***",
         "payload.n": 1,
     }
+
+
+def test_a_redrive_changes_a_payload_as_an_edit_does() -> None:
+    """What only stands in another order is no change for either."""
+    patch: list[dict[str, Any]] = [{"op": "remove", "path": "/a"}, {"op": "add", "path": "/a", "value": 1}]
+    due = Due(id="1", task="t", version=1, payload=b'{"a":1,"b":2}')
+    assert remade(due.payload, Change(patch=patch), 100) is None
+    assert Reshaper()(Plan(filter="", patch=patch), due).payload is None
+    assert Reshaper()(Plan(filter="", settings=("payload.a=2",)), due).payload == b'{"a":2,"b":2}'

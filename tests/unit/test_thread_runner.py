@@ -5,7 +5,6 @@ import contextvars
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -101,17 +100,28 @@ async def test_a_cancellation_interrupts_and_leaves_the_thread_to_itself(threads
     await auntil(lambda: threads.stuck == 0)
 
 
-async def test_the_deadline_can_be_moved_from_inside_the_thread(threads: ThreadRunner) -> None:
+async def test_the_deadline_can_be_moved_from_inside_the_thread(
+    threads: ThreadRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Later, as a handler that needs more time asks for it; the loop's own thread does it."""
-    loop = asyncio.get_running_loop()
-    opened: list[Expiring] = []
+    loop, ahead, opened = asyncio.get_running_loop(), [0.0], list[Expiring]()
+    usual = loop.time
+    monkeypatch.setattr(loop, "time", lambda: usual() + ahead[0])
+
+    def on_the_loop(call: Callable[[], object]) -> None:
+        done = threading.Event()
+        loop.call_soon_threadsafe(call)
+        loop.call_soon_threadsafe(done.set)
+        assert done.wait(60)
 
     def extending() -> str:
-        loop.call_soon_threadsafe(lambda: deadlines().move(opened[0], 30))
-        time.sleep(0.06)  # sleep: the handler's own, past its first deadline
+        on_the_loop(lambda: deadlines().move(opened[0], 600))
+        ahead[0] = 61.0  # past its first deadline
+        on_the_loop(lambda: None)
+        on_the_loop(lambda: None)  # the loop has looked at its timers in between
         return "fine"
 
-    assert await threads.run(extending, 0.02, opened=opened.append) == Succeeded("fine")
+    assert await threads.run(extending, 60, opened=opened.append) == Succeeded("fine")
     assert threads.stuck == 0
 
 

@@ -107,13 +107,16 @@ class Keys:
         value = self.bare(key)
         return value if isinstance(value, str) else None
 
-    def version(self) -> int:
-        """The version of a letter, 1 where none is told."""
-        value = self._record.get("version")
-        return value if isinstance(value, int) and 1 <= value < 1 << 31 else 1
+    def whole(self, key: str, least: int) -> int:
+        """The value of one key that is a whole number, also in a cell; the least there is where none is told."""
+        value = self.bare(key)
+        number = int(value) if isinstance(value, str) and value.isdecimal() else value
+        fits = isinstance(number, int) and not isinstance(number, bool) and least <= number < 1 << 31
+        return number if fits else least
 
     def bare(self, key: str) -> Any:
         """The value of one key as it is."""
+        key = folded(key)
         self._asked.add(key)
         value = self._record.get(key)
         return None if self._is_absent(value) else value

@@ -7,16 +7,16 @@ from uuid import UUID, uuid5
 import msgspec
 
 from redrive.adopt.keys import ABSENT, Keys
+from redrive.adopt.parts import cause_of, decoded_or, duration_in, is_uuid, kind_of, spelled, told_by_trace, uuid_in
 from redrive.adopt.reading import Record
 from redrive.autopsy import minimal
-from redrive.clock import SECOND
 from redrive.errors import RedriveError, UsageError
 from redrive.fingerprint import fingerprint
 from redrive.job import Job, State, encode, name_of, priority_of
 from redrive.letter import Failure
 from redrive.limits import Limits, encode_limits
 from redrive.reasons import RETRYABLE, reason_named, reason_told
-from redrive.redact import shortened, wellformed
+from redrive.redact import shortened
 from redrive.store import Foreign
 
 NAMESPACE = UUID("6f1d2b3c-3e0a-5c55-9d0e-52647276a0d7")
@@ -126,7 +126,7 @@ class _Stranger:
         if given is None:
             raw = msgspec.json.encode(self._record.value, order="deterministic").decode()
             return str(uuid5(NAMESPACE, f"record\0{raw}")), None
-        if _is_uuid(given.strip()):
+        if is_uuid(given.strip()):
             return str(UUID(given.strip())), None
         external = name_of(given)
         return str(uuid5(NAMESPACE, "\0".join((kind, scope or "", external)))), external
@@ -134,7 +134,7 @@ class _Stranger:
     def _uuid_beside(self) -> str | None:
         """A table may number its rows and give each a UUID too."""
         beside = self._keys.text_of("uuid")
-        return beside if beside is not None and _is_uuid(beside) else None
+        return beside if beside is not None and is_uuid(beside) else None
 
     def _task(self) -> str:
         name = self._given or self._wanted.task
@@ -166,13 +166,13 @@ class _Stranger:
     def _headers(self) -> bytes | None:
         headers = self._keys.get("headers")
         if isinstance(headers, str):
-            headers = _decoded_or(headers)
-        found = {str(name): _spelled(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
+            headers = decoded_or(headers)
+        found = {str(name): spelled(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
         if headers is not None and not isinstance(headers, dict):
             self._keys.put_back("headers")
         rest = self._keys.rest()
         if rest:
-            found[LEFTOVER] = _spelled(rest)
+            found[LEFTOVER] = spelled(rest)
         return encode(found, limit=self._wanted.payload_limit, what="what is left of the record") if found else None
 
     # the failures ---------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class _Stranger:
         """The failures that are told one by one; a bare text is what one said."""
         history = self._keys.get("history")
         if isinstance(history, str):
-            history = _decoded_or(history)
+            history = decoded_or(history)
         if not isinstance(history, list):
             self._keys.put_back("history")
             return []
@@ -213,11 +213,11 @@ class _Stranger:
         return "it was imported with reprocess_eligible = false" if free is False else None
 
     def _failure(self, keys: Keys, job: Job, number: int, at: int) -> Failure:
-        type, detail = _kind(keys.get("error") or keys.bare("type"))
+        type, detail = kind_of(keys.get("error") or keys.bare("type"))
         message, trace = keys.text("message"), keys.text("traceback")
         if type is None and message is None:
             type, message = self._told_by_signature()
-        named, said = _told_by_trace(trace)
+        named, said = told_by_trace(trace)
         message = message if message is not None else said
         type = type or named or "Error"
         reason = keys.text("reason")
@@ -228,12 +228,12 @@ class _Stranger:
             message,
             job=job,
             at=keys.time("failed_at") or at,
-            duration=_duration(keys),
+            duration=duration_in(keys),
             host=keys.text("host") or "",
             worker=keys.text("worker") or "",
             release=keys.text("release"),
             step=keys.text("step"),
-            cause=_cause(keys, detail),
+            cause=cause_of(keys, detail),
         )
         trace = None if trace is None else shortened(trace, TRACEBACK_LIMIT)
         return msgspec.structs.replace(failure, attempt=number if spent is None else spent, traceback=trace)
@@ -257,7 +257,7 @@ class _Own(_Stranger):
         payload = self._own_payload()
         epoch = keys.number("epochs") or 1
         job = Job(
-            id=_uuid(id),
+            id=uuid_in(id),
             task=name_of(wanted.names.get(task, task)),
             queue=name_of(wanted.queue or keys.text("queue")),
             payload=encode(payload, limit=wanted.payload_limit),
@@ -271,7 +271,13 @@ class _Own(_Stranger):
         failures = self._own_failures(job)
         first = keys.time("first_failed_at") or failures[0].at
         return Foreign(
-            job=job, failures=failures, first_failed_at=first, version=keys.version(), review=keys.text("review")
+            job=job,
+            failures=failures,
+            first_failed_at=first,
+            version=keys.whole("version", 1),
+            review=keys.text("review"),
+            returns=keys.whole("returns", 0),
+            rule=keys.text_of("rule"),
         )
 
     def _own_payload(self) -> Any:
@@ -280,12 +286,12 @@ class _Own(_Stranger):
         if not keys.has("payload") and not keys.has("failures"):
             raise ValueError("it has no payload; `redrive dlq export` writes one, `redrive dlq list` does not")
         value = keys.bare("payload")
-        return _decoded_or(value) if self._record.cells and isinstance(value, str) else value
+        return decoded_or(value) if self._record.cells and isinstance(value, str) else value
 
     def _own_headers(self) -> bytes | None:
         headers = self._keys.get("headers")
         if isinstance(headers, str):
-            headers = _decoded_or(headers)
+            headers = decoded_or(headers)
         return encode({name: str(value) for name, value in headers.items()}) if isinstance(headers, dict) else None
 
     def _own_failures(self, job: Job) -> tuple[Failure, ...]:
@@ -305,95 +311,23 @@ class _Own(_Stranger):
             message=message,
             traceback=keys.text("traceback"),
             fingerprint=group or own_group,
-            title=title,
-            retryable=RETRYABLE.get(reason, True),
+            title=keys.text_of("title") or title,
+            retryable=RETRYABLE.get(reason, True) if not isinstance(heals := keys.bare("retryable"), bool) else heals,
             epoch=epoch if isinstance(epoch, int) else job.epoch,
             attempt=job.attempts if attempt is None else attempt,
             at=keys.time("failed_at") or self._failed_at(),
-            duration=_duration(keys),
+            duration=duration_in(keys),
             host=keys.text("host") or "",
             release=keys.text("release"),
             worker=keys.text("worker") or "",
             cause=keys.text("cause"),
+            step=keys.text_of("step"),
+            process=keys.whole("process", 0),
+            frame=keys.text_of("frame") or "",
+            plain=keys.text_of("plain_fingerprint") or "",
+            plain_title=keys.text_of("plain_title") or "",
+            truncated=keys.bare("truncated") is True,
         )
-
-
-# what stands in a record ----------------------------------------------------------------------------------------------
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _uuid(id: str) -> str:
-    if not _is_uuid(id):
-        raise ValueError(f"its id {shortened(id, 60)!r} is no UUID")
-    return str(UUID(id))
-
-
-def _kind(error: Any) -> tuple[str | None, Any]:
-    """The type of an error, and its details: a text, or an object with one key."""
-    match error:
-        case None:
-            return None, None
-        case str():
-            return (error.strip() or None), None
-        case dict() if len(error) == 1:
-            [(name, detail)] = error.items()
-            return str(name), detail
-        case _:
-            return None, error
-
-
-def _cause(keys: Keys, detail: Any) -> str | None:
-    """The exit code, what else the type said, the steps before it, and where its log is."""
-    told = []
-    if isinstance(detail, dict) and isinstance(detail.get("exit_code"), int):
-        told.append(f"exit code {detail['exit_code']}")
-        detail = {name: value for name, value in detail.items() if name != "exit_code"}
-    if detail:
-        told.append(_spelled(detail))
-    told += [text] if (text := keys.text("cause")) else []
-    context = keys.get("context")
-    told += map(_spelled, context if isinstance(context, list) else [context] if context else [])
-    if log := keys.text("log"):
-        told.append(f"log: {log}")
-    return "\n".join(told) or None
-
-
-def _told_by_trace(trace: str | None) -> tuple[str | None, str]:
-    """The type and the message of a traceback: in its last line if it is one of Python, else in its first."""
-    lines = [line.strip() for line in (trace or "").splitlines() if line.strip()]
-    line = "" if not lines else lines[-1] if "Traceback (most recent call last)" in (trace or "") else lines[0]
-    name, separator, message = line.partition(": ")
-    if name.replace(".", "").replace("_", "").isalnum() and name[:1].isalpha() and (separator or name.isidentifier()):
-        return name, message
-    return None, line
-
-
-def _duration(keys: Keys) -> int:
-    """How long it ran, from milliseconds or seconds."""
-    for field, unit in (("milliseconds", 1_000), ("duration", SECOND)):
-        value = keys.get(field)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e11:
-            return round(value * unit)
-    return 0
-
-
-def _spelled(value: Any) -> str:
-    return wellformed(value if isinstance(value, str) else msgspec.json.encode(value).decode())
-
-
-def _decoded_or(text: str) -> Any:
-    """The JSON value of a text, or the text itself."""
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return text
 
 
 Fault = (ValueError, RedriveError)

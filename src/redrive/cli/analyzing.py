@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import click
 
 from redrive.analysis import DAY, HOUR, THERE, Bar, Case, Pick, Shared, Times, shared
-from redrive.cli.options import Verb, json_option, pass_session
+from redrive.cli.looking import causes_of, sought
+from redrive.cli.options import Verb, filter_option, json_option, pass_session
 from redrive.cli.output import Column, clean, counted, emit, paint, say, show, table, width
 from redrive.cli.session import Session
 from redrive.cli.times import roughly_beside
@@ -17,7 +18,7 @@ from redrive.query.tree import Tree
 from redrive.redact import MASK, is_secret, redact_text
 from redrive.sampling import PAYLOAD_LIMIT
 from redrive.store import Store
-from redrive.triage import causes, meant, pages
+from redrive.triage import meant
 
 LOOKED_AT = 100_000
 """So many letters are looked at, the last ones."""
@@ -62,7 +63,7 @@ class Shares:
 
 
 @click.command("analyze", cls=Verb, short_help="See patterns: causes, times, what is new, what failures share.")
-@click.option("--filter", "filter", metavar="EXPR", default="", help="Only these, such as 'reason = timeout'.")
+@filter_option
 @json_option
 @pass_session
 def command(session: Session, filter: str, as_json: bool) -> None:
@@ -76,7 +77,7 @@ async def _analyze(session: Session, filter: str, as_json: bool) -> None:
     now = session.clock.now()
     async with session.opened() as store:
         findings = await _look(store, meant(filter, now))
-        findings.groups = await causes(store, filter, now, GROUPS)
+        findings.groups = await causes_of(store, filter, now, GROUPS)
         busiest = sorted(findings.picks.items(), key=lambda pick: (-pick[1].seen, pick[0]))[:TASKS]
         findings.shares = [await _compared(store, task, pick) for task, pick in busiest]
         if as_json:
@@ -90,15 +91,14 @@ async def _analyze(session: Session, filter: str, as_json: bool) -> None:
 async def _look(store: Store, tree: Tree) -> Findings:
     """At the last letters, each once and without its payload."""
     findings = Findings()
-    async for page in pages(store, tree, LOOKED_AT + 1):
-        for letter in page:
-            if findings.seen == LOOKED_AT:
-                findings.more = True
-                break
-            findings.seen += 1
-            findings.reasons[letter.reason] += 1
-            findings.times.add(letter.failed_at)
-            findings.picks.setdefault(letter.task, Pick()).add(letter.id)
+    async for letter in sought(store, tree, LOOKED_AT + 1):
+        if findings.seen == LOOKED_AT:
+            findings.more = True
+            break
+        findings.seen += 1
+        findings.reasons[letter.reason] += 1
+        findings.times.add(letter.failed_at)
+        findings.picks.setdefault(letter.task, Pick()).add(letter.id)
     return findings
 
 

@@ -26,6 +26,8 @@ async def chosen(store: Store, words: Sequence[str], filter: str) -> str:
 async def _term(store: Store, word: str) -> str:
     kind, colon, name = word.partition(":")
     if colon and kind in FIELDS:
+        if not await _there(store, kind, name):
+            raise NotFound(f"no open letter has {kind} {name!r}; see `redrive dlq groups`")
         return _equal(FIELDS[kind], name)
     kinds = [kind for kind in FIELDS if await _fits(store, kind, word)]
     if not kinds:
@@ -37,9 +39,11 @@ async def _term(store: Store, word: str) -> str:
 
 
 async def _fits(store: Store, kind: str, word: str) -> bool:
-    """Whether an open letter has this word there."""
-    if kind in _HEX and not _HEX[kind].fullmatch(word):
-        return False
+    """Whether the word may mean this, and an open letter has it there."""
+    return (kind not in _HEX or _HEX[kind].fullmatch(word) is not None) and await _there(store, kind, word)
+
+
+async def _there(store: Store, kind: str, word: str) -> bool:
     tree = Both((OPEN, parse(_equal(FIELDS[kind], word), 0)))
     return await store.letters.count(tree) > 0
 

@@ -7,17 +7,20 @@ import click
 
 from redrive.bulk import Tally, Verb, chosen, disposed
 from redrive.cli.asking import confirm
+from redrive.cli.cause import of_causes, show_causes, tell_causes
 from redrive.cli.faults import EXIT_FAULT, EXIT_PARTLY
+from redrive.cli.looking import looked_over
 from redrive.cli.operating import DONE, concluded, detach_option
 from redrive.cli.options import Verb as Command
-from redrive.cli.options import json_option, pass_session, yes_option
+from redrive.cli.options import filter_option, json_option, pass_session, yes_option
 from redrive.cli.output import counted, emit, say
 from redrive.cli.session import Session, actor
 from redrive.cli.times import beside, read_duration
 from redrive.clock import iso
 from redrive.job import priority_of
 from redrive.query.tree import Both, Compare, Tree
-from redrive.store import Outline, Store
+from redrive.store import Store
+from redrive.survey import Survey
 from redrive.targets import targets
 
 
@@ -31,7 +34,7 @@ def _which(command: Callable[..., int]) -> Callable[..., int]:
         click.option("--dry-run", is_flag=True, help="Only say what would be touched."),
         click.option("--reason", metavar="TEXT", default="", help="Why, for the journal."),
         click.option("--all", "every", is_flag=True, help="All that it can be done to."),
-        click.option("--filter", "filter", metavar="EXPR", default="", help="Those of a filter."),
+        filter_option,
         click.argument("what", metavar="[WHAT]...", nargs=-1),
     ):
         command = option(command)
@@ -69,9 +72,6 @@ def purge(session: Session, older_than: str | None, priority: str | None, **give
     return session.run(_bulk(session, "purge", more=tuple(more), **given))
 
 
-VERBS = (discard, restore, purge)
-
-
 async def _bulk(
     session: Session,
     verb: Verb,
@@ -94,18 +94,22 @@ async def _bulk(
     async with session.opened() as store:
         found = await targets(store, what) if named else None
         tree = Both((chosen(verb, filter, found, now, all=every or bool(more and not filter and not named)), *more))
-        outline = await store.letters.outline(tree)
-        sentence = f"{spoken(outline, now)} of {store.url} to {verb}"
+        survey = await looked_over(store, tree)
+        sentence = f"{spoken(survey, now)} of {store.url} to {verb}"
         if dry_run:
-            return _told_only(outline, sentence, as_json)
-        if outline.n and not confirm(sentence, f"{verb.capitalize()} {counted(outline.n, 'letter')}?", yes=yes):
+            return _told_only(survey, sentence, as_json)
+        if not yes:
+            tell_causes(survey.groups)
+        if survey.letters and not confirm(
+            sentence, f"{verb.capitalize()} {counted(survey.letters, 'letter')}?", yes=yes
+        ):
             say("nothing was changed")
             return EXIT_FAULT
         if found is not None and not found.groups and not detach:
             return await _done(store, verb, tree, reason, now, as_json)
         words = asked(what, filter, more)
         operation = await store.operations.open(verb, tree, actor(), reason, filter=words)
-        return await concluded(session, store, operation, outline.n, detach=detach, as_json=as_json)
+        return await concluded(session, store, operation, survey.letters, detach=detach, as_json=as_json)
 
 
 def asked(what: tuple[str, ...], filter: str, more: tuple[Tree, ...] = ()) -> str:
@@ -114,20 +118,24 @@ def asked(what: tuple[str, ...], filter: str, more: tuple[Tree, ...] = ()) -> st
     return " and ".join(filter_ for filter_ in (" ".join(what), filter.strip(), *limits) if filter_)
 
 
-def spoken(outline: Outline, now: int) -> str:
+def spoken(survey: Survey, now: int) -> str:
     """How many letters, in how many groups, from when to when."""
-    letters = counted(outline.n, "letter")
-    if outline.oldest is None or outline.newest is None:
+    letters = counted(survey.letters, "letter")
+    if survey.oldest is None or survey.newest is None:
         return letters
-    times = f"failed between {beside(outline.oldest, now)} and {beside(outline.newest, now)}"
-    return f"{letters} in {counted(outline.groups, 'group')}, {times},"
+    times = f"failed between {beside(survey.oldest, now)} and {beside(survey.newest, now)}"
+    return f"{letters} in {counted(len(survey.groups), 'group')}, {times},"
 
 
-def _told_only(outline: Outline, sentence: str, as_json: bool) -> int:
+def _told_only(survey: Survey, sentence: str, as_json: bool) -> int:
     if as_json:
-        times = {"oldest": outline.oldest, "newest": outline.newest}
-        emit({"letters": outline.n, "groups": outline.groups} | {name: at and iso(at) for name, at in times.items()})
+        times = {"oldest": survey.oldest, "newest": survey.newest}
+        emit(
+            {"letters": survey.letters, "groups": of_causes(survey.groups)}
+            | {name: at and iso(at) for name, at in times.items()}
+        )
     else:
+        show_causes(survey.groups)
         say(f"{sentence}; nothing was changed")
     return 0
 

@@ -1,25 +1,11 @@
 """`redrive dlq`: find dead letters, read one, see what they have in common."""
 
-from collections.abc import AsyncIterator
-
 import click
 
-from redrive.cli import (
-    analyzing,
-    disposing,
-    editing,
-    exporting,
-    importing,
-    marking,
-    regrouping,
-    retrying,
-    reviewing,
-    ruling,
-    stats,
-)
 from redrive.cli.cause import SHORT, show_group, show_groups
 from redrive.cli.events import last_of
-from redrive.cli.lazy import Group
+from redrive.cli.lazy import LazyGroup
+from redrive.cli.looking import causes_of, sought
 from redrive.cli.options import Verb, at_least, filter_option, json_option, pass_session
 from redrive.cli.output import Column, counted, emit, say, table
 from redrive.cli.repairing import of_recipe, show_recipes
@@ -30,9 +16,8 @@ from redrive.cli.times import roughly_beside
 from redrive.letter import GroupState, Letter
 from redrive.query.parsing import saying
 from redrive.query.tree import Both, Tree
-from redrive.store import Store
 from redrive.targets import targets
-from redrive.triage import causes, meant, pages
+from redrive.triage import meant
 
 _LIST = (
     Column("ID"),
@@ -54,7 +39,44 @@ limit_option = click.option(
 )
 
 
-@click.group("dlq", cls=Group)
+VERBS = {
+    "Find out what broke": {
+        "stats": ("redrive.cli.stats", "Count letters by queue, task, reason and priority."),
+        "groups": ("", "Show the causes: letters that failed alike, most of them first."),
+        "analyze": ("redrive.cli.analyzing", "See patterns: causes, times, what is new, what failures share."),
+        "list": ("", "List letters, the last failure first."),
+        "search": ("", "List letters with a text in the message, error type or task."),
+        "show": ("", "Show the whole story of a letter, or a group with its notes."),
+    },
+    "Bring them back": {
+        "retry": ("redrive.cli.retrying", "Bring letters back in stages that stop by themselves."),
+        "rules": ("redrive.cli.ruling", "List the automatic rules, and how many letters each acts on."),
+    },
+    "Mend what they hold": {
+        "edit": ("redrive.cli.editing:edit", "Give the job of a letter another payload, or thousands of them."),
+        "regroup": ("redrive.cli.regrouping", "Apply the rules about causes to what is there."),
+    },
+    "Look after them": {
+        "assign": ("redrive.cli.marking:assign", "Say who looks after groups and letters."),
+        "note": ("redrive.cli.marking:note", "Write a note on groups and letters."),
+        "review": ("redrive.cli.reviewing", "Hold letters for a person, or say that one has looked."),
+        "mute": ("redrive.cli.marking:mute", "Leave groups out of `dlq groups` for a while."),
+        "close": ("redrive.cli.marking:close", "Say that the cause of groups is fixed."),
+    },
+    "End them": {
+        "discard": ("redrive.cli.disposing:discard", "End letters whose jobs are not worth doing."),
+        "restore": ("redrive.cli.disposing:restore", "Undo a discard."),
+        "purge": ("redrive.cli.disposing:purge", "Remove letters for good."),
+    },
+    "Take them elsewhere": {
+        "export": ("redrive.cli.exporting", "Write letters to a file or to stdout."),
+        "import": ("redrive.cli.importing", "Take in letters from a file or a directory."),
+    },
+}
+"""Every verb where a person looks for it; those with a module are imported when they are typed."""
+
+
+@click.group("dlq", cls=LazyGroup, sections=VERBS)
 def command() -> None:
     """Find dead letters, understand them, edit, end or bring them back.
 
@@ -72,7 +94,7 @@ def list_(session: Session, filter: str, limit: int, as_json: bool) -> None:
     session.run(_list(session, meant(filter, session.clock.now()), limit, as_json))
 
 
-@command.command("search", cls=Verb)
+@command.command("search", cls=Verb, short_help="List letters with a text in the message, error type or task.")
 @click.argument("text")
 @filter_option
 @limit_option
@@ -87,11 +109,11 @@ def search(session: Session, text: str, filter: str, limit: int, as_json: bool) 
 async def _list(session: Session, tree: Tree, limit: int, as_json: bool) -> None:
     async with session.opened() as store:
         if as_json:
-            async for letter in _letters(store, tree, limit):
+            async for letter in sought(store, tree, limit):
                 emit(of_letter(letter))
             return
         now = session.clock.now()
-        rows = [_row(letter, now) async for letter in _letters(store, tree, limit + 1)]
+        rows = [_row(letter, now) async for letter in sought(store, tree, limit + 1)]
         if not rows:
             say(f"there are no such letters in {store.url}")
             return
@@ -100,12 +122,6 @@ async def _list(session: Session, tree: Tree, limit: int, as_json: bool) -> None
         table(columns, [cells[: len(columns)] for cells in rows[:limit]])
         if len(rows) > limit:
             say(f"these are the last {limit:,}; there are more, and --limit shows them")
-
-
-async def _letters(store: Store, tree: Tree, limit: int) -> AsyncIterator[Letter]:
-    async for page in pages(store, tree, limit):
-        for letter in page:
-            yield letter
 
 
 def _row(letter: Letter, now: int) -> list[str]:
@@ -123,7 +139,7 @@ def _row(letter: Letter, now: int) -> list[str]:
     ]
 
 
-@command.command("groups", cls=Verb)
+@command.command("groups", cls=Verb, short_help="Show the causes: letters that failed alike, most of them first.")
 @filter_option
 @limit_option
 @click.option("--muted", is_flag=True, help="Show muted groups too.")
@@ -137,21 +153,23 @@ def groups(session: Session, filter: str, limit: int, muted: bool, as_json: bool
 async def _show_groups(session: Session, filter: str, limit: int, muted: bool, as_json: bool) -> None:
     now = session.clock.now()
     async with session.opened() as store:
-        found = await causes(store, filter, now, limit)
+        found = await causes_of(store, filter, now, limit)
+        edits = await store.operations.last_edits([group.fingerprint for group in found])
         if as_json:
             for group in found:
-                emit(of_group(group))
+                recipe = edits.get(group.fingerprint)
+                emit(of_group(group) | ({"recipe": recipe} if recipe else {}))
             return
         shown = [group for group in found if muted or group.state is not GroupState.MUTED]
         if shown:
-            show_groups(shown, now)
+            show_groups(shown, edits, now)
         if len(shown) < len(found):
             say(f"{counted(len(found) - len(shown), 'muted group')} not shown; --muted shows all")
         elif not found:
             say(f"there are no such letters in {store.url}")
 
 
-@command.command("show", cls=Verb, short_help="Show the whole story of a letter.")
+@command.command("show", cls=Verb, short_help="Show the whole story of a letter, or a group with its notes.")
 @click.argument("id")
 @click.option("--repro", is_flag=True, help="Print a Python snippet that calls the handler with its payload.")
 @json_option
@@ -194,22 +212,3 @@ async def _show(session: Session, id: str, repro: bool, as_json: bool) -> None:
             if earlier:
                 all_of_them = f"redrive events --job {letter.id[-8:]} --limit {earlier + len(entries)}"
                 say(f"{counted(earlier, 'earlier entry', 'earlier entries')} left out; `{all_of_them}` has them")
-
-
-command.add_command(retrying.command)
-for verb in (
-    marking.assign,
-    marking.note,
-    marking.mute,
-    marking.close,
-    editing.edit,
-    reviewing.command,
-    *disposing.VERBS,
-):
-    command.add_command(verb)
-command.add_command(regrouping.command)
-command.add_command(ruling.command)
-command.add_command(stats.command)
-command.add_command(analyzing.command)
-command.add_command(exporting.command)
-command.add_command(importing.command)

@@ -1,18 +1,16 @@
 """A redrive on the terminal: how it goes while it goes, and the summary at its end."""
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any
 
-import click
-
 from redrive.cli.faults import EXIT_FAULT, EXIT_PARTLY
-from redrive.cli.output import Column, clean, counted, cut, emit, say, show, table, width
+from redrive.cli.line import LOOK, Line
+from redrive.cli.output import Column, clean, counted, emit, say, show, table
 from redrive.cli.session import Session
 from redrive.cli.times import span
-from redrive.cli.wishes import otherwise
+from redrive.cli.wishes import otherwise, pace_asked
 from redrive.clock import SECOND, Clock, iso
 from redrive.letter import Group as Cause
 from redrive.redrives import PLAIN, Run, drive, report
@@ -20,9 +18,6 @@ from redrive.reshaping import Reshape, Reshaper
 from redrive.serving import queues_asked_for, unserved
 from redrive.store import Pattern, Plan, Stage, Store
 from redrive.waiting import sentence
-
-LOOK = 0.25
-"""Seconds between two looks at how it goes."""
 
 WINDOW = 30.0
 """Seconds that the speed is measured over."""
@@ -79,46 +74,37 @@ async def watched(store: Store, clock: Clock, id: str) -> Run:
 
 
 async def _shown(store: Store, clock: Clock, id: str, step: Step, after: str = "") -> Run:
-    line = _Line(store, clock, id)
-    try:
-        while (rest := await step()) is not None:
-            await line.tell()
-            await asyncio.sleep(rest)
-    except asyncio.CancelledError:
-        line.clear()
-        say(
-            after
-            or f"redrive {id[-8:]} goes on while workers run; `redrive redrives watch {id[-8:]}` shows it, "
-            f"`pause`, `resume` and `cancel` steer it"
-        )
-        raise
-    finally:
-        line.clear()
+    with Line() as line:
+        told = _Progress(store, clock, id, line)
+        try:
+            while (rest := await step()) is not None:
+                await told.tell()
+                await asyncio.sleep(rest)
+        except asyncio.CancelledError:
+            line.clear()
+            say(
+                after
+                or f"redrive {id[-8:]} goes on while workers run; `redrive redrives watch {id[-8:]}` shows it, "
+                f"`pause`, `resume` and `cancel` steer it"
+            )
+            raise
     return await report(store, clock, id)
 
 
-class _Line:
-    """One line on stderr that is written again and again; nothing where there is no terminal."""
+class _Progress:
+    """How a redrive goes, told now and then."""
 
-    def __init__(self, store: Store, clock: Clock, id: str) -> None:
+    def __init__(self, store: Store, clock: Clock, id: str, line: Line) -> None:
         self._asked = (store, clock, id)
-        self._told_at = -LOOK
+        self._line = line
         self._pace = Speed()
-        self._shows = sys.stderr.isatty()
 
     async def tell(self) -> None:
         """How it goes now, unless it was told a moment ago."""
-        now = asyncio.get_running_loop().time()
-        if self._shows and now - self._told_at >= LOOK:
-            self._told_at = now
+        if self._line.is_due:
             run = await report(*self._asked)
-            speed = self._pace.now(now, run.ended)
-            click.echo(f"\r\x1b[K{cut(progress(run, speed), width() - 3)}", err=True, nl=False)
-
-    def clear(self) -> None:
-        """The line is free for a sentence."""
-        if self._shows:
-            click.echo("\r\x1b[K", err=True, nl=False)
+            speed = self._pace.now(asyncio.get_running_loop().time(), run.ended)
+            self._line.write(progress(run, speed))
 
 
 class Speed:
@@ -158,7 +144,8 @@ def concluded(run: Run, *, as_json: bool) -> int:
         emit(of_run(run))
     else:
         summary(run)
-    if run.state == "finished" and not run.failed and not run.stopped:
+    spared = sum(cause.skipped for cause in run.causes)  # a job that was discarded afterwards has had its answer
+    if run.state == "finished" and not run.failed and not run.stopped and not spared:
         return 0
     return EXIT_PARTLY if run.successful else EXIT_FAULT
 
@@ -215,7 +202,7 @@ def of_run(run: Run) -> dict[str, Any]:
         "when_release": redrive.plan.when_release,
         "actor": redrive.actor,
         "reason": redrive.reason,
-        "options": dict(otherwise(redrive.plan)),
+        "options": dict(otherwise(redrive.plan)) | dict(pace_asked(redrive.plan)),
         "opened_at": iso(redrive.opened_at),
         "ended_at": iso(redrive.ended_at) if redrive.ended_at else None,
         "total_items": run.total_items,

@@ -13,7 +13,7 @@ import click
 
 from redrive.actor import actor
 from redrive.cli.operating import detach_option
-from redrive.cli.options import Verb, json_option, pass_session, yes_option
+from redrive.cli.options import Verb, filter_option, json_option, pass_session, yes_option
 from redrive.cli.output import emit, say
 from redrive.cli.repairing import Asked, read_patch, refuse_contradictions, repaired, show_difference, taken_back
 from redrive.cli.session import Session
@@ -26,9 +26,9 @@ from redrive.store import Edit, Store
 from redrive.task import Task
 
 
-@click.command("edit", cls=Verb, short_help="Give the job of a letter another payload.")
+@click.command("edit", cls=Verb, short_help="Give the job of a letter another payload, or thousands of them.")
 @click.argument("what", metavar="[WHAT]...", nargs=-1)
-@click.option("--filter", "filter", metavar="EXPR", default="", help="Those of a filter.")
+@filter_option
 @click.option("--all", "every", is_flag=True, help="All open letters.")
 @click.option("--set", "settings", metavar="PLACE=VALUE", multiple=True, help=f"A value at a place: {FORM}.")
 @click.option("--patch", "patch", metavar="FILE", help="A JSON Patch (RFC 6902); - is stdin.")

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import click
 import msgspec
 
+from redrive.cli.looking import read
 from redrive.cli.options import Verb, filter_option, json_option, pass_session
 from redrive.cli.output import counted, json_line, say
 from redrive.cli.session import Session
@@ -25,8 +26,8 @@ Write = Callable[[Shape], None]
 
 COLUMNS = (
     *("id", "state", "task", "queue", "priority", "reason", "type", "message", "group", "attempts", "epochs"),
-    *("first_failed_at", "failed_at", "host", "worker", "release", "workflow", "review", "headers", "payload"),
-    "traceback",
+    *("first_failed_at", "failed_at", "host", "worker", "release", "workflow", "review", "returns", "rule"),
+    *("headers", "payload", "traceback"),
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -74,7 +75,7 @@ async def _export(session: Session, tree: Tree, file: Path | None, form: str, wi
     async with session.opened() as store:
         with _target(file) as stream, _FORMS[form](stream) as write:
             count = 0
-            async for letter in whole(store, tree):
+            async for letter in whole(store, tree) if file is None else read(store, tree):
                 shape = of_letter(letter)
                 write(shape if with_secrets else redact(msgspec.to_builtins(shape)))
                 count += 1

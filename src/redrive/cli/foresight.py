@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from redrive.cli.looking import looking
 from redrive.cli.output import clean
 from redrive.clock import SECOND
 from redrive.edits import difference
@@ -115,16 +116,21 @@ class _Looked:
 
     async def at(self, store: Store, taken: range, now: int) -> None:
         """Look at those in these places, where the first one failed last."""
-        reshapes, place = self._plan.reshapes, 0
+        reshapes, place, tree = self._plan.reshapes, 0, meant(self._plan.filter, now)
         end = taken.start + min(len(taken), RESHAPED if reshapes else WEIGHED)
-        async for page in pages(store, meant(self._plan.filter, now), end, PAYLOADS if reshapes else AT_ONCE):
-            ids = [letter.id for letter in page[max(0, taken.start - place) :]]
-            place += len(page)
-            found = await store.redrives.weigh(ids, self._plan)
-            self.skips.update(found.skipped.values())
-            for due in found.due:
-                self._change(due)
-            self.weighed += len(ids)
+        size = PAYLOADS if reshapes else AT_ONCE
+        async with looking(store, tree) as look:
+            async for page in pages(store, tree, end, size, look):
+                ids = [letter.id for letter in page[max(0, taken.start - place) :]]
+                place += len(page)
+                await self._weigh(store, ids)
+
+    async def _weigh(self, store: Store, ids: Sequence[str]) -> None:
+        found = await store.redrives.weigh(ids, self._plan)
+        self.skips.update(found.skipped.values())
+        for due in found.due:
+            self._change(due)
+        self.weighed += len(ids)
 
     def _change(self, due: Due) -> None:
         given = self._reshape(self._plan, due)

@@ -3,41 +3,53 @@
 import difflib
 from collections.abc import Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import click
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by module and one line of help; each module has a `command`."""
+    """A group that knows its commands by where they are and one line of help, in sections.
+
+    A place is a module with a `command`, `module:name`, or empty where the command was added to the group.
+    """
 
     def __init__(
-        self, *args: Any, lazy: Mapping[str, tuple[str, str]], hidden: Mapping[str, str], **kwargs: Any
+        self,
+        *args: Any,
+        sections: Mapping[str, Mapping[str, tuple[str, str]]],
+        hidden: Mapping[str, str] = MappingProxyType({}),
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.lazy = lazy
-        self._modules = {name: module for name, (module, _) in lazy.items()} | dict(hidden)
+        self.sections = sections
+        self.lazy = {name: entry for section in sections.values() for name, entry in section.items()}
+        self._places = {name: place for name, (place, _) in self.lazy.items() if place} | dict(hidden)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._modules:
+        if cmd_name not in self._places:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = import_module(self._modules[cmd_name]).command
+        module, _, name = self._places[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name or "command")
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in self._modules and not name.startswith("-"):
+        if name not in self._places and name not in self.commands and not name.startswith("-"):
             raise click.UsageError(unknown("command", name, list(self.lazy)), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help) for name, (_, help) in self.lazy.items()])
+        width = max(map(len, self.lazy))
+        for title, section in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), help) for name, (_, help) in section.items()])
 
 
 class Group(click.Group):

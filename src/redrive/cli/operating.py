@@ -1,7 +1,5 @@
 """A bulk operation on the terminal: carried on while it tells how far it is, or left to the workers."""
 
-import asyncio
-import sys
 from collections import Counter
 from typing import Any
 
@@ -9,7 +7,8 @@ import click
 
 from redrive.cli.faults import EXIT_FAULT, EXIT_PARTLY
 from redrive.cli.finding import digits_of
-from redrive.cli.output import counted, cut, emit, say, width
+from redrive.cli.line import Line
+from redrive.cli.output import counted, emit, say
 from redrive.cli.session import Session
 from redrive.clock import iso
 from redrive.errors import NotFound, UsageError
@@ -26,9 +25,6 @@ DONE = {
     "regroup": "regrouped",
 }
 KNOWN = 10_000
-LOOK = 0.25
-"""Seconds between two lines of progress."""
-
 detach_option = click.option("--detach", is_flag=True, help="Leave it to the workers.")
 
 
@@ -59,45 +55,23 @@ async def _leave(store: Store, operation: Operation, *, as_json: bool) -> None:
 
 
 async def _driven(session: Session, store: Store, operation: Operation, total: int | None) -> Operation:
-    line = _Line(total)
+    with Line() as line:
 
-    def look(now: Operation) -> None:
-        nonlocal operation
-        operation = now
-        line.tell(now)
+        def look(now: Operation) -> None:
+            nonlocal operation
+            operation = now
+            if line.is_due:
+                line.write(progress(now, total))
 
-    try:
-        return await carried_on(store, operation, workshop(session), look)
-    except BaseException:
-        line.clear()
-        say(
-            f"interrupted after {counted(operation.done, 'letter')}: operation {operation.id[-8:]} goes on with the "
-            f"next worker, or here with `redrive operations resume {operation.id[-8:]}`; `cancel` ends it"
-        )
-        raise
-    finally:
-        line.clear()
-
-
-class _Line:
-    """One line on stderr that is written again and again; nothing where there is no terminal."""
-
-    def __init__(self, total: int | None) -> None:
-        self._total = total
-        self._told_at = -LOOK
-        self._shows = sys.stderr.isatty()
-
-    def tell(self, operation: Operation) -> None:
-        """How far it is, unless that was told a moment ago."""
-        now = asyncio.get_running_loop().time()
-        if self._shows and now - self._told_at >= LOOK:
-            self._told_at = now
-            click.echo(f"\r\x1b[K{cut(progress(operation, self._total), width() - 1)}", err=True, nl=False)
-
-    def clear(self) -> None:
-        """The line is free for a sentence."""
-        if self._shows:
-            click.echo("\r\x1b[K", err=True, nl=False)
+        try:
+            return await carried_on(store, operation, workshop(session), look)
+        except BaseException:
+            line.clear()
+            say(
+                f"interrupted after {counted(operation.done, 'letter')}: operation {operation.id[-8:]} goes on with "
+                f"the next worker, or here with `redrive operations resume {operation.id[-8:]}`; `cancel` ends it"
+            )
+            raise
 
 
 def progress(operation: Operation, total: int | None) -> str:

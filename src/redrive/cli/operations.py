@@ -64,11 +64,11 @@ def _row(operation: Operation, now: int) -> list[str]:
     when = roughly_beside(operation.opened_at, now)
     return [
         operation.id[-8:], when, operation.verb, operation.state, f"{operation.done:,}", f"{left:,}", operation.actor,
-        operation.filter,
+        operation.filter or "all",
     ]  # fmt: skip
 
 
-@command.command("show", cls=Verb)
+@command.command("show", cls=Verb, short_help="Show one: which letters, what was done, what was left.")
 @click.argument("id")
 @json_option
 @pass_session
@@ -110,7 +110,7 @@ def _change(change: Change) -> list[str]:
     return [*map(clean, spoken(change)), *([f"takes back operation {change.undo[-8:]}"] if change.undo else [])]
 
 
-@command.command("resume", cls=Verb)
+@command.command("resume", cls=Verb, short_help="Carry on here what was interrupted.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @json_option
 @pass_session

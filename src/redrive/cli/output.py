@@ -16,6 +16,9 @@ from redrive.redact import printable, redact, redact_text
 
 GAP = "  "
 LEAST = 6
+WHOLE = 1_000
+"""A table that nobody sees is cut only at so many columns."""
+
 _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
 _NOT_ASCII = re.compile("[^\0-\x7f]")
 
@@ -83,9 +86,10 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Rows under their titles, as wide as the terminal and as 80 columns where there is none."""
+    """Rows under their titles, as wide as the terminal; whole where there is none, for what looks into them."""
     cells = [[clean(cell) for cell in row] for row in rows]
-    widths = fitted(columns, cells, width())
+    seen = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    widths = fitted(columns, cells, width() if seen else WHOLE)
     show(_line(columns, [column.title for column in columns], widths), bold=True)
     for row in cells:
         show(_line(columns, row, widths))

@@ -1,13 +1,15 @@
 """`redrive prove`: adds up what came, what went and what is there, and looks at the seals on what people did."""
 
 import sys
+from itertools import count
 from typing import Any
 
 import click
 
 from redrive.cli.faults import EXIT_FAULT
+from redrive.cli.line import Line
 from redrive.cli.options import Verb, at_least, json_option, pass_session
-from redrive.cli.output import Column, clean, counted, cut, emit, folded, say, show, table, width
+from redrive.cli.output import Column, clean, counted, emit, folded, say, show, table, width
 from redrive.cli.session import Session
 from redrive.cli.times import beside
 from redrive.clock import iso
@@ -45,11 +47,13 @@ def command(session: Session, queues: tuple[str, ...], limit: int, seal: str | N
 
     async def proven() -> Proof:
         async with session.opened() as store:
-            line = _Line()
-            try:
-                return narrowed(await store.journal.prove(limit, noted, line.tell), queues)
-            finally:
-                line.clear()
+            with Line() as line:
+                steps = count(1)
+
+                def tell(step: str) -> None:
+                    line.write(f"adding up, {next(steps)} of {_STEPS}: {step}")
+
+                return narrowed(await store.journal.prove(limit, noted, tell), queues)
 
     proof = session.run(proven())
     if as_json:
@@ -57,26 +61,6 @@ def command(session: Session, queues: tuple[str, ...], limit: int, seal: str | N
     else:
         _show(proof, session.clock.now())
     return 0 if proof.adds_up else EXIT_FAULT
-
-
-class _Line:
-    """How far it is, on one line of a terminal; called by the thread that reads."""
-
-    def __init__(self) -> None:
-        self._shows = sys.stderr.isatty()
-        self._step = 0
-
-    def tell(self, step: str) -> None:
-        """The next thing is looked at."""
-        self._step += 1
-        if self._shows:
-            text = f"adding up, {self._step} of {_STEPS}: {step}"
-            click.echo(f"\r\x1b[K{cut(text, width() - 1)}", err=True, nl=False)
-
-    def clear(self) -> None:
-        """The line is free for a sentence."""
-        if self._shows:
-            click.echo("\r\x1b[K", err=True, nl=False)
 
 
 # for a person -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from redrive.cli.options import Verb, at_least, json_option, pass_session
 from redrive.cli.output import Column, clean, emit, say, show, table
 from redrive.cli.session import Session, actor
 from redrive.cli.times import at_and_beside, roughly_beside
-from redrive.cli.wishes import otherwise
+from redrive.cli.wishes import otherwise, pace_asked
 from redrive.clock import iso
 from redrive.errors import NotFound, UsageError
 from redrive.redrives import Run, report
@@ -28,14 +28,18 @@ _LIST = (
     Column("LETTERS", right=True),
     Column("DONE", right=True),
     Column("FAILED", right=True),
+    Column("SKIPPED", right=True),
     Column("LEFT", right=True),
     Column("BY", shrink=True),
     Column("REASON", shrink=True),
 )
+# As each letter is called in its log; `left` and `running` as the report calls them.
 _SORTS: dict[str, tuple[ItemState, ...]] = {
     "all": (),
     "pending": ("pending",),
+    "left": ("pending",),
     "released": ("released",),
+    "running": ("released",),
     "succeeded": ("succeeded",),
     "failed": ("recurred", "otherwise"),
     "skipped": ("skipped", "discarded"),
@@ -47,7 +51,7 @@ def command() -> None:
     """See how redrives stand; pause, resume or cancel one."""
 
 
-@command.command("list", cls=Verb)
+@command.command("list", cls=Verb, short_help="List redrives, the newest first: who, why, and how it went.")
 @click.option("--limit", metavar="N", type=at_least(1), default=50, show_default=True, help="At most so many.")
 @json_option
 @pass_session
@@ -69,13 +73,13 @@ async def _list(session: Session, limit: int, as_json: bool) -> None:
 
 
 def _row(run: Run, now: int) -> list[str]:
-    numbers = (run.total_items, run.successful, run.failed, run.left)
+    numbers = (run.total_items, run.successful, run.failed, run.skipped, run.left)
     redrive, when = run.redrive, roughly_beside(run.redrive.opened_at, now)
     why = "; ".join(filter(None, [sentence(redrive) if run.state == "waiting" else "", redrive.reason]))
     return [run.id[-8:], when, run.state, *(f"{n:,}" for n in numbers), redrive.actor, why]
 
 
-@command.command("show", cls=Verb, short_help="Show one: result, stages, what failed.")
+@command.command("show", cls=Verb, short_help="Show one: its numbers, its stages, what failed.")
 @click.argument("id")
 @click.option("--items", type=click.Choice(list(_SORTS)), help="Print its letters instead, one for each line.")
 @json_option
@@ -96,10 +100,12 @@ async def _show(session: Session, id: str, items: str | None, as_json: bool) -> 
             emit(of_run(run))
             return
         show(f"{redrive.actor} on {at_and_beside(redrive.opened_at, session.clock.now())}")
-        show(f"  filter    {redrive.plan.filter or 'every open letter'}")
-        show(f"  reason    {redrive.reason or 'not said'}")
-        for name, words in otherwise(redrive.plan):
-            show(f"  {name:<8}  {clean(words)}")
+        show(f"  {'filter':<13} {redrive.plan.filter or 'every open letter'}")
+        show(f"  {'reason':<13} {redrive.reason or 'not said'}")
+        for name, words in (*otherwise(redrive.plan), *pace_asked(redrive.plan)):
+            show(f"  {name.replace('_', ' '):<13} {clean(words)}")
+        if redrive.plan.when_release is not None:
+            show(f"  {'when release':<13} {clean(redrive.plan.when_release)}")
         summary(run)
 
 
@@ -144,9 +150,9 @@ async def _watch(session: Session, id: str, as_json: bool) -> int:
         return concluded(await watched(store, session.clock, redrive.id), as_json=as_json)
 
 
-@command.command("pause", cls=Verb)
+@command.command("pause", cls=Verb, short_help="Release nothing more until it is resumed.")
 @click.argument("id")
-@click.option("--reason", metavar="TEXT", default="", help="Why, for the history.")
+@click.option("--reason", metavar="TEXT", default="", help="Why, for the journal.")
 @json_option
 @pass_session
 def pause(session: Session, id: str, reason: str, as_json: bool) -> None:
@@ -154,9 +160,9 @@ def pause(session: Session, id: str, reason: str, as_json: bool) -> None:
     session.run(_steer(session, id, "paused", reason, as_json))
 
 
-@command.command("cancel", cls=Verb)
+@command.command("cancel", cls=Verb, short_help="End it; the letters that are left stay dead.")
 @click.argument("id")
-@click.option("--reason", metavar="TEXT", default="", help="Why, for the history.")
+@click.option("--reason", metavar="TEXT", default="", help="Why, for the journal.")
 @json_option
 @pass_session
 def cancel(session: Session, id: str, reason: str, as_json: bool) -> None:

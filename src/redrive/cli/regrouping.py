@@ -8,6 +8,7 @@ from redrive.actor import actor
 from redrive.cli.asking import confirm
 from redrive.cli.cause import SHORT
 from redrive.cli.faults import EXIT_FAULT
+from redrive.cli.looking import read
 from redrive.cli.operating import concluded, detach_option
 from redrive.cli.options import Verb, filter_option, json_option, pass_session, yes_option
 from redrive.cli.output import Column, counted, emit, say, table
@@ -15,7 +16,6 @@ from redrive.cli.session import Session
 from redrive.grouping import grouping_from
 from redrive.operations import moves, to_regroup
 from redrive.store import Change
-from redrive.triage import whole
 
 SHOWN = 50
 _MOVES = (Column("LETTERS", right=True), Column("FROM"), Column("TO"), Column("CAUSE", shrink=True))
@@ -46,7 +46,7 @@ async def _regroup(
     config = session.app().config if session.named_app else session.config
     change, tree = Change(rules=config.fingerprints), to_regroup(filter, session.clock.now())
     async with session.opened() as store:
-        found = await moves(whole(store, tree), grouping_from(change.rules))
+        found = await moves(read(store, tree), grouping_from(change.rules))
         n = sum(number for number, _ in found.values())
         if dry_run or not n:
             _tell(found, n, as_json=as_json)
@@ -58,7 +58,7 @@ async def _regroup(
             say("nothing was changed")
             return EXIT_FAULT
         operation = await store.operations.open("regroup", tree, actor(), reason, filter=filter, change=change)
-        return await concluded(session, store, operation, None, detach=detach, as_json=as_json)
+        return await concluded(session, store, operation, n, detach=detach, as_json=as_json)
 
 
 def _tell(found: Moves, n: int, *, as_json: bool) -> None:

@@ -13,9 +13,10 @@ from redrive import repair
 from redrive.actor import actor
 from redrive.bulk import chosen
 from redrive.cli.asking import confirm
-from redrive.cli.cause import SHORT
+from redrive.cli.cause import SHORT, of_causes
 from redrive.cli.disposing import asked, spoken
 from redrive.cli.faults import EXIT_FAULT
+from redrive.cli.looking import looked_over, read
 from redrive.cli.operating import concluded, find_operation, workshop
 from redrive.cli.output import clean, counted, emit, paint, say, show
 from redrive.cli.page import field
@@ -28,9 +29,9 @@ from redrive.letter import Group
 from redrive.operations import partly, preview, to_undo
 from redrive.query.tree import EVERYTHING
 from redrive.repair import SAME, Preview, change_from
-from redrive.store import Change, Outline, Recipe, Store
+from redrive.store import Change, Recipe, Store
+from redrive.survey import Survey
 from redrive.targets import targets
-from redrive.triage import whole
 
 SHOWN = 10
 """So many kinds of difference are shown, those of most letters; --json shows all."""
@@ -107,14 +108,14 @@ async def repaired(session: Session, given: Asked) -> int:
         change = await _change(store, given)
         found = await targets(store, given.what) if given.what else None
         tree = chosen("edit", given.filter, found, now, all=given.every)
-        outline = await store.letters.outline(tree)
-        seen = await preview(whole(store, tree), change, workshop(session))
+        survey = await looked_over(store, tree)
+        seen = await preview(read(store, tree), change, workshop(session))
         if given.dry_run and given.as_json:
-            emit(of_preview(outline, seen))
+            emit(of_preview(survey, seen))
             return 0
         if not given.as_json:
             _show_preview(seen, checked=session.named_app is not None)
-        sentence = f"{spoken(outline, now)} of {store.url}, and {counted(seen.edits, 'edit')} to make"
+        sentence = f"{spoken(survey, now)} of {store.url}, and {counted(seen.edits, 'edit')} to make"
         if given.dry_run or not seen.edits:
             say(f"{sentence}; nothing was changed")
             return EXIT_FAULT if partly(seen.left) and not given.dry_run else 0
@@ -124,7 +125,7 @@ async def repaired(session: Session, given: Asked) -> int:
         words = asked(given.what, given.filter)
         change = msgspec.structs.replace(change, checked=tuple(sorted(filter(workshop(session).knows, seen.tasks))))
         operation = await store.operations.open("edit", tree, actor(), given.reason, filter=words, change=change)
-        code = await concluded(session, store, operation, outline.n, detach=given.detach, as_json=given.as_json)
+        code = await concluded(session, store, operation, survey.letters, detach=given.detach, as_json=given.as_json)
         if not given.as_json:
             say(f"`redrive dlq edit --undo {operation.id[-8:]}` takes it back from letters that nothing happened to")
         return code
@@ -157,12 +158,12 @@ def _show_preview(seen: Preview, *, checked: bool) -> None:
         say("not checked against signatures: no app is named here (--app)")
 
 
-def of_preview(outline: Outline, seen: Preview) -> dict[str, Any]:
+def of_preview(survey: Survey, seen: Preview) -> dict[str, Any]:
     """What an edit would do, as JSON."""
     shapes = sorted(seen.shapes.values(), key=lambda shape: (-shape.n, shape.places))
     return {
-        "letters": outline.n,
-        "groups": outline.groups,
+        "letters": survey.letters,
+        "groups": of_causes(survey.groups),
         "edits": seen.edits,
         "same": seen.left.get(SAME, 0),
         "shapes": [

@@ -8,14 +8,16 @@ import click
 from click.core import ParameterSource
 
 from redrive.cli.asking import confirm
+from redrive.cli.cause import of_causes, show_causes, tell_causes
 from redrive.cli.choosing import chosen
-from redrive.cli.driving import SHORT, causes_in_words, concluded, driven, of_run, reshaper, warned
+from redrive.cli.driving import causes_in_words, concluded, driven, of_run, reshaper, warned
 from redrive.cli.embedded import SLOTS, Here, Left, driven_here
 from redrive.cli.faults import EXIT_FAULT
 from redrive.cli.foresight import Foresight, foreseen
 from redrive.cli.holding import tell_held, tell_waiting
-from redrive.cli.options import Verb, at_least, json_option, pass_session, yes_option
-from redrive.cli.output import Column, counted, emit, say, show, table
+from redrive.cli.looking import looked_over
+from redrive.cli.options import Verb, at_least, filter_option, json_option, pass_session, yes_option
+from redrive.cli.output import counted, emit, say, show
 from redrive.cli.overriding import override_options, overrides_of
 from redrive.cli.redrives import going
 from redrive.cli.session import Session, actor
@@ -30,12 +32,6 @@ from redrive.store import Plan, Redrive, Store
 from redrive.triage import meant
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-GROUPS = 10_000
-SHOWN = 10
-"""So many groups are shown before it asks; --json has all."""
-
-_GROUPS = (Column("GROUP"), Column("LETTERS", right=True), Column("TASK", shrink=True), Column("CAUSE", shrink=True))
 
 
 def pace_options(command: F) -> F:
@@ -54,7 +50,9 @@ def pace_options(command: F) -> F:
             click.option("--no-ramp", is_flag=True, help="Everything at once."),
             click.option("--stop-at", metavar="SHARE", help="Stop a group that recurs in more than this; 20%."),
             click.option("--no-stop", is_flag=True, help="Never stop a group by itself."),
-            click.option("--stage-timeout", metavar="TIME", default="10m", help="Pause without a verdict; 10m."),
+            click.option(
+                "--stage-timeout", metavar="TIME", default="10m", help="Pause when a stage is not judged by then; 10m."
+            ),
             click.option("--rate", metavar="N/s", help="So many a second; also 10/m and 1000/h."),
             click.option(
                 "--parallel",
@@ -69,7 +67,10 @@ def pace_options(command: F) -> F:
                 help="spread: groups take turns, of all hosts and ages; oldest: as they failed.",
             ),
             click.option(
-                "--judge", type=click.Choice(["first", "final"]), default="first", help="What counts as recurring."
+                "--judge",
+                type=click.Choice(["first", "final"]),
+                default="first",
+                help="What counts as failing as before: the first attempt, or only the last one.",
             ),
         )
     ):
@@ -79,13 +80,13 @@ def pace_options(command: F) -> F:
 
 @click.command("retry", cls=Verb, short_help="Bring letters back in stages that stop by themselves.")
 @click.argument("what", nargs=-1)
-@click.option("--filter", "filter", metavar="EXPR", default="", help="Only these, such as 'reason = timeout'.")
+@filter_option
 @click.option("--all", "everything", is_flag=True, help="Every open letter.")
 @pace_options
 @override_options
 @click.option("--force", is_flag=True, help="Also what needs review or has expired; demands --reason.")
 @click.option("--when-release", metavar="SPEC", help="Wait until a worker reports such a release, as '>= 2.4.1'.")
-@click.option("--reason", metavar="TEXT", default="", help="Why, for the history.")
+@click.option("--reason", metavar="TEXT", default="", help="Why, for the journal.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--detach", is_flag=True, help="Leave it to the workers.")
 @click.option("--resume", metavar="ID", help="Go on with a redrive that was paused or left alone, as it was asked for.")
@@ -102,7 +103,12 @@ def command(session: Session, /, what: tuple[str, ...], dry_run: bool, detach: b
     this one epoch.
 
     With --app on this line the process runs the jobs itself, --parallel at a time (5): all that is ready in the queues
-    of these letters, or with --to-queue in that one alone. Ctrl-C gives back what runs and leaves the rest.
+    of these letters, or only in that of --to-queue. Ctrl-C gives back what runs and leaves the rest.
+
+    \b
+    redrive dlq retry --filter 'reason = timeout and failed_at > -1h' --dry-run
+    redrive dlq retry group:3f2a --reason "release 2.4 fixes it"
+    redrive dlq retry --all --rate 50/s --detach
     """
     way = _Way(dry_run, detach, yes, as_json, here="app" in session.given and not detach, slots=given["parallel"])
     try:
@@ -187,7 +193,7 @@ async def _retry(session: Session, what: tuple[str, ...], given: dict[str, Any],
             return 0
         await tell_held(store, plan, now)
         if not way.yes:
-            preview.show_groups()
+            tell_causes(preview.groups)
         if not confirm(preview.said(), f"Redrive {counted(preview.taken, 'letter')}?", yes=way.yes):
             say("nothing was changed")
             return EXIT_FAULT
@@ -198,6 +204,10 @@ async def _retry(session: Session, what: tuple[str, ...], given: dict[str, Any],
 
 def _options(given: dict[str, Any], *, named: bool) -> Options:
     stages = given["ramp"]
+    for one, other in (("ramp", "no_ramp"), ("stop_at", "no_stop")):
+        if given[one] is not None and given[other]:
+            flags = (f"--{name.replace('_', '-')}" for name in (one, other))
+            raise UsageError(f"{' and '.join(flags)} exclude each other; give one of them")
     return Options(
         all=given["everything"] or named,
         limit=given["limit"],
@@ -250,21 +260,13 @@ class _Preview:
         limited = f", the {which} {self.taken:,} of them" if self.taken < self.letters else ""
         return f"{causes_in_words(self.groups, self.letters)}{limited}; oldest {first}, newest {last}"
 
-    def show_groups(self) -> None:
-        """The biggest groups, on stderr: they are no data."""
-        for group in self.groups[:SHOWN]:
-            say(f"{group.count:>7,}  group {group.fingerprint[:SHORT]}  {group.title}")
-        if len(self.groups) > SHOWN:
-            say(f"and {counted(len(self.groups) - SHOWN, 'more group')}; --dry-run shows them all")
-
     def tell(self, foresight: Foresight, *, as_json: bool) -> None:
         """A dry run."""
         if as_json:
             emit(self._shape() | foresight.shape())
             return
         show(self.said(), bold=True)
-        rows = [[g.fingerprint[:SHORT], f"{g.count:,}", g.task, g.title] for g in self.groups]
-        table(_GROUPS, rows)
+        show_causes(self.groups)
         for line in (self._how(), *foresight.lines(), "nothing was changed"):
             show(line)
 
@@ -272,8 +274,9 @@ class _Preview:
         pace, stages = self.pace, self.stages()
         sizes = ", ".join(f"{n:,}" for n in stages)
         how = f"in {counted(len(stages), 'stage')} of {sizes}" if pace.stages else "at once"
-        stop = "never" if pace.stop_at is None else f"at more than {pace.stop_at:.0%} that fail as before"
-        return f"released {how}; a group stops {stop}"
+        if pace.stop_at is None:
+            return f"released {how}; no group stops by itself"
+        return f"released {how}; a group stops at more than {pace.stop_at * 100:g}% that fail as before"
 
     def stages(self) -> list[int]:
         """How many letters each would release."""
@@ -288,7 +291,7 @@ class _Preview:
         return {
             "letters": self.letters,
             "taken": self.taken,
-            "groups": [{"group": g.fingerprint, "letters": g.count, "title": g.title} for g in self.groups],
+            "groups": of_causes(self.groups),
             "oldest": iso(self._times[0]),
             "newest": iso(self._times[1]),
             "stages": self.stages(),
@@ -313,8 +316,7 @@ async def _foreseen(session: Session, store: Store, preview: _Preview, way: _Way
 
 async def _preview(store: Store, plan: Plan, now: int) -> _Preview:
     tree = meant(plan.filter, now)
-    outline = await store.letters.outline(tree)
-    if outline.oldest is None or outline.newest is None:
+    survey = await looked_over(store, tree)
+    if survey.oldest is None or survey.newest is None:
         return _Preview(plan, 0, [], (0, 0), now)
-    groups = await store.letters.groups(tree, GROUPS)
-    return _Preview(plan, outline.n, groups, (outline.oldest, outline.newest), now)
+    return _Preview(plan, survey.letters, survey.groups, (survey.oldest, survey.newest), now)

@@ -6,6 +6,7 @@ from redrive.bulk import Tally
 from redrive.cli.asking import confirm
 from redrive.cli.disposing import spoken
 from redrive.cli.faults import EXIT_FAULT, EXIT_PARTLY
+from redrive.cli.looking import looked_over
 from redrive.cli.options import Verb, filter_option, json_option, pass_session, yes_option
 from redrive.cli.output import counted, emit, say
 from redrive.cli.session import Session, actor
@@ -53,9 +54,9 @@ async def _review(
     async with session.opened() as store:
         named = await targets(store, what) if what else None
         tree = to_review(filter, named, now, held=why is None, all=every)
-        outline = await store.letters.outline(tree)
+        survey = await looked_over(store, tree)
         word = "hold for review" if why else "let go"
-        if outline.n and not what and not confirm(f"{spoken(outline, now)} to {word}", "Do it?", yes=yes):
+        if survey.letters and not what and not confirm(f"{spoken(survey, now)} to {word}", "Do it?", yes=yes):
             say("nothing was changed")
             return EXIT_FAULT
         async for chunk in reviewed(store, tree, why, actor()):

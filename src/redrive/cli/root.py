@@ -80,7 +80,7 @@ def _heard() -> Iterator[None]:
 
 @click.group(
     cls=Root,
-    lazy=COMMANDS,
+    sections={"Commands": COMMANDS},
     hidden=HIDDEN,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
     no_args_is_help=True,

@@ -136,7 +136,14 @@ class Session:
         """Run the asynchronous part of a command."""
         import asyncio
 
-        return asyncio.run(work)
+        runner = asyncio.Runner()
+        task = runner.get_loop().create_task(work)
+        try:
+            with runner:
+                return runner.get_loop().run_until_complete(task)
+        finally:
+            if task.done() and not task.cancelled():
+                task.exception()  # looked at: a second SIGTERM ends a task that is ending, and is no forgotten fault
 
 
 def path_of(store: "Store") -> Path | None:

@@ -81,6 +81,8 @@ def _fields(letter: Letter, now: int) -> Iterator[tuple[str, str]]:
         yield "workflow", letter.workflow
     epochs = f" in {letter.epochs} epochs" if letter.epochs > 1 else ""
     yield "reason", f"{letter.reason}, {counted(len(letter.failures), 'failure')}{epochs}"
+    if letter.returns:
+        yield "returned", f"{counted(letter.returns, 'time')} in a row with the same cause"
     yield "failed", at_and_beside(letter.failed_at, now)
     if letter.first_failed_at != letter.failed_at:
         yield "", f"first {at_and_beside(letter.first_failed_at, now)}"
@@ -103,7 +105,8 @@ def _told(letter: Letter, entries: Sequence[Entry]) -> Iterator[tuple[int, str, 
 def _failed(failure: Failure) -> str:
     epoch = f" of epoch {failure.epoch}" if failure.epoch > 1 else ""
     said = f"{last_name(failure.type)}: {failure.message}" if failure.message else last_name(failure.type)
-    where = f"after {span(failure.duration)} on {failure.host or '?'}"
+    step = f"in step {failure.step} " if failure.step else ""
+    where = f"{step}after {span(failure.duration)} on {failure.host or '?'}"
     return f"attempt {failure.attempt}{epoch} failed {where}, {failure.reason}: {said}"
 
 

@@ -26,6 +26,31 @@ def otherwise(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "order", plan.order
 
 
+def pace_asked(plan: Plan) -> Iterator[tuple[str, str]]:
+    """The same of how many, how fast and how carefully, by the names of the flags."""
+    if plan.limit is not None:
+        yield "limit", f"{plan.limit:,}"
+    if plan.rate is not None:
+        yield "rate", _rate(plan.rate)
+    if plan.parallel is not None:
+        yield "parallel", f"{plan.parallel:,}"
+    if plan.stages is not None:
+        yield "ramp", ", ".join(f"{n:,}" for n in plan.stages) or "none"
+    if plan.stop_at is not None:
+        yield "stop_at", "never" if plan.stop_at == "never" else f"{plan.stop_at * 100:g}%"
+    if plan.stage_timeout != Plan().stage_timeout:
+        yield "stage_timeout", spoken(plan.stage_timeout)
+    if plan.judge != "first":
+        yield "judge", plan.judge
+    if plan.force:
+        yield "force", "also what needs review or has expired"
+
+
+def _rate(rate: float) -> str:
+    """As it is typed: by the second, or by the hour where it is slower."""
+    return f"{rate:g}/s" if rate >= 1 else f"{rate * 60:g}/m" if rate >= 1 / 60 else f"{rate * 3_600:g}/h"
+
+
 def _of_limits(limits: Limits) -> Iterator[str]:
     if limits.backoff is not None:
         yield _of_backoff(limits.backoff)

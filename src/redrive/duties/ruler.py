@@ -1,6 +1,7 @@
 """Applies the automatic rules: collects due letters into redrives, discards them, holds them, or tells of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from redrive.clock import SECOND, Clock
 from redrive.errors import UsageError
@@ -26,10 +27,11 @@ class Ruler:
 
     name = "rules"
 
-    def __init__(self, store: Store, clock: Clock, rules: Sequence[Rule]) -> None:
+    def __init__(self, store: Store, clock: Clock, rules: Sequence[Rule], tell: Callable[..., Any]) -> None:
         self._store = store
         self._clock = clock
         self._rules = rules
+        self.tell = tell
         self._marks: dict[tuple[str, str], Mark | None] = {}
         self._until = 0
         self._faults: set[tuple[str, str]] = set()
@@ -47,31 +49,37 @@ class Ruler:
 
     async def _deal(self, rule: Rule) -> None:
         """What is done to the letters themselves."""
-        letters, upto = self._store.letters, self._clock.now() - rule.after
+        letters, upto, done = self._store.letters, self._clock.now() - rule.after, 0
         while ids := await self._found(rule, rule.due):
             match rule.action:
                 case "discard":
-                    await letters.discard(ids, rule.actor, rule.why, upto)
-                    await letters.ruled(ids, rule.name)  # so that one that a person restores stays
+                    done += len((await letters.discard(ids, rule.actor, rule.why, upto, rule=rule.name)).ids)
                 case "review":
-                    await letters.review(ids, rule.why, rule.actor, rule=rule.name)
+                    done += len((await letters.review(ids, rule.why, rule.actor, rule=rule.name)).ids)
                 case _:
-                    await letters.notify(ids, rule.name, rule.actor)
+                    done += len(await letters.notify(ids, rule.name, rule.actor))
+        if done:
+            self.tell("rule.applied", rule=rule.name, action=rule.action, n=done)
 
     async def _bring_back(self, rule: Rule) -> None:
         """Hold what came back too often, and begin a redrive of the others, unless one is under way."""
+        held = 0
         while ids := await self._found(rule, rule.spent):
-            await self._store.letters.review(ids, rule.too_often, rule.actor)
+            held += len((await self._store.letters.review(ids, rule.too_often, rule.actor)).ids)
+        if held:
+            self.tell("rule.applied", rule=rule.name, action="review", n=held)
         last = next(iter(await self._store.redrives.find(limit=1, actor=rule.actor)), None)
         if (last is None or await self._may_follow(rule, last)) and await self._found(rule, rule.due):
             self._marks.pop((rule.name, rule.due), None)
-            await self._store.redrives.open(rule.plan, rule.actor, rule.why, sole=True)
+            begun = await self._store.redrives.open(rule.plan, rule.actor, rule.why, sole=True)
+            self.tell("rule.begun", rule=rule.name, redrive=begun.id)
 
     async def _tell(self, rule: Rule, fault: str) -> None:
         """A filter that cannot be answered for some payload: the other rules go on, and this is said once."""
         self._marks = {place: mark for place, mark in self._marks.items() if place[0] != rule.name}
         if (rule.name, fault) not in self._faults:
             self._faults.add((rule.name, fault))
+            self.tell("rule.failed", rule=rule.name, error=fault)
             await self._store.journal.note("rule.failed", actor=rule.actor, text=f"rule {rule.name}: {fault}")
 
     async def _may_follow(self, rule: Rule, last: Redrive) -> bool:

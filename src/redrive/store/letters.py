@@ -67,6 +67,8 @@ class Foreign(msgspec.Struct, frozen=True, kw_only=True):
     first_failed_at: int
     version: int = 1
     review: str | None = None  # why it needs a person
+    returns: int = 0  # how often in a row it came back with the same cause
+    rule: str | None = None  # the rule that has dealt with it since it died
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -118,8 +120,13 @@ class Letters(Protocol):
         """How many letters a filter means, in how many groups, and between which times they failed last."""
         ...
 
-    async def discard(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
-        """End dead jobs and their open letters, of those that failed last at `upto` or before."""
+    async def discard(
+        self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER, *, rule: str | None = None
+    ) -> Disposed:
+        """End dead jobs and their open letters, of those that failed last at `upto` or before.
+
+        Those that a rule ends are its own from then on: it leaves alone what a person restores.
+        """
         ...
 
     async def restore(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
@@ -173,10 +180,6 @@ class Letters(Protocol):
 
     async def review(self, ids: Sequence[str], why: str | None, actor: str, *, rule: str | None = None) -> Disposed:
         """Say why open letters need a person, or with None that they need none any more, and count returns anew."""
-        ...
-
-    async def ruled(self, ids: Sequence[str], rule: str) -> None:
-        """Remember which rule has dealt with these deaths."""
         ...
 
     async def notify(self, ids: Sequence[str], rule: str, actor: str) -> list[str]:

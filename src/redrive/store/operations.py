@@ -130,3 +130,7 @@ class Operations(Protocol):
     async def recipes(self, group: str, limit: int = 10) -> list[Recipe]:
         """The edits of many letters that a group has seen, the newest first."""
         ...
+
+    async def last_edits(self, groups: Sequence[str]) -> dict[str, str]:
+        """The newest edit of many letters that each of these groups has seen, of those that have."""
+        ...

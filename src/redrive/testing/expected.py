@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from redrive.eligibility import guarded
 from redrive.job import Job, State
-from redrive.store import Plan, RedriveState
+from redrive.store import Mark, OperationVerb, Plan, RedriveState, Settings
+
+MAX_EPOCHS = Settings().max_epochs
 
 
 @dataclass
@@ -24,11 +27,37 @@ class Expected:
     letter: bool = False
     by_hand: bool = False  # discarded as a letter
     failed_as: int = 0  # the how many-th failure of all its last one was
+    group: str = ""
+    returns: int = 0
+    review: str | None = None
+    rule: str | None = None
+    edits: list[tuple[str, bytes, int]] = field(default_factory=list)  # by which operation, of what, in which epoch
 
     @property
     def place(self) -> tuple[int, int, str]:
         """Where it stands in line."""
         return (-self.job.priority, self.due_at, self.job.id)
+
+    def dies(self, group: str) -> None:
+        """It has a letter now, or has it again."""
+        back = self.letter and self.group == group
+        self.letter, self.group, self.rule, self.returns = True, group, None, self.returns + 1 if back else 0
+        if self.returns >= MAX_EPOCHS and self.review is None:
+            self.review = guarded(MAX_EPOCHS)
+
+
+@dataclass
+class Operated:
+    """What the reference knows of a bulk operation."""
+
+    id: str
+    verb: OperationVerb
+    cut: int  # how many failures there were when it was opened
+    opened_at: int
+    undo: str = ""
+    running: bool = True
+    mark: Mark | None = None
+    done: int = 0
 
 
 @dataclass

@@ -30,6 +30,7 @@ from redrive.testing.factories import LEASE, a_job, depth_of, every_ending, leas
 
 WAITING = (State.SCHEDULED, State.READY)
 QUEUES = ("default", "other")
+GROUPS = ("f00d", "beef")
 DAY = 24 * 3_600 * SECOND
 
 
@@ -123,7 +124,7 @@ class StoreMachine(RuleBasedStateMachine):
             case _:
                 self._fail(held)
                 self._end(held, State.DEAD)
-                held.letter = True
+                held.dies("f00d")
 
     @rule(lease=leases)
     def extend(self, lease: Job) -> None:
@@ -165,14 +166,15 @@ class StoreMachine(RuleBasedStateMachine):
             each.epoch, each.attempts, each.starts = each.epoch + 1, 0, 0
             self._back(each, self.clock.now())
 
-    @rule(id=jobs)
-    def discard_letter(self, id: str) -> None:
-        """The dead are discarded."""
+    @rule(id=jobs, by=st.sampled_from([None, "tidy"]))
+    def discard_letter(self, id: str, by: str | None) -> None:
+        """The dead are discarded, perhaps by a rule."""
         each = self.known.get(id)
         dead = each is not None and each.state is State.DEAD
-        assert self.runner.run(self.store.letters.discard([id], "alice", "")).ids == ([id] if dead else [])
+        answer = self.runner.run(self.store.letters.discard([id], "alice", "", rule=by))
+        assert answer.ids == ([id] if dead else [])
         if each is not None and dead:
-            each.by_hand = True
+            each.by_hand, each.rule = True, by or each.rule
             self._end(each, State.DISCARDED)
 
     @rule(id=jobs)
@@ -226,7 +228,7 @@ class StoreMachine(RuleBasedStateMachine):
         stage = driven.stage or 1
         chunk = self.runner.run(self.store.redrives.release(driven.id, stage, 100, limit))
         gone = driven.pending.keys() - self._pending(driven)
-        fit = [each for id in sorted(gone) if self._is_dead_in(each := self.known.get(id), driven.pending[id])]
+        fit = [each for id in sorted(gone) if self._is_free_in(each := self.known.get(id), driven.pending[id])]
         assert (chunk.released, chunk.skipped) == (len(fit), len(gone) - len(fit))
         assert bool(gone) == (driven.state == "running" and bool(driven.pending))
         for each in fit:
@@ -314,8 +316,9 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def letters_are_as_expected(self) -> None:
         """The dead, and only they, have an open letter."""
-        dead = sorted(each.job.id for each in self._in(State.DEAD))
-        assert self.runner.run(open_in(self.store, "f00d")) == dead
+        for group in GROUPS:
+            dead = sorted(each.job.id for each in self._in(State.DEAD) if each.group == group)
+            assert self.runner.run(open_in(self.store, group)) == dead
 
     @invariant()
     def everything_adds_up(self) -> None:
@@ -359,8 +362,9 @@ class StoreMachine(RuleBasedStateMachine):
     def _pending(self, driven: Driven) -> set[str]:
         return {item.id for item in self.runner.run(self.store.redrives.items(driven.id, ["pending"]))}
 
-    def _is_dead_in(self, each: Expected | None, epoch: int) -> bool:
-        return each is not None and each.state is State.DEAD and each.epoch == epoch
+    def _is_free_in(self, each: Expected | None, epoch: int) -> bool:
+        dead = each is not None and each.state is State.DEAD and each.epoch == epoch
+        return dead and each is not None and each.review is None
 
     def _back(self, each: Expected, at: int) -> None:
         each.state = State.SCHEDULED if at > self.clock.now() else State.READY

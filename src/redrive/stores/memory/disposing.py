@@ -29,13 +29,15 @@ class MemoryDisposals:
 
     _memory: Memory
 
-    async def discard(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
+    async def discard(
+        self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER, *, rule: str | None = None
+    ) -> Disposed:
         """End dead jobs and their open letters, of those that failed last at `upto` or before."""
 
         def why_not(letter: Letter) -> str | None:
             return why_not_discarded(letter.state, letter.failed_at, upto)
 
-        return self._each(ids, why_not, lambda letter: self._discard(letter, actor, reason or None))
+        return self._each(ids, why_not, lambda letter: self._discard(letter, actor, reason or None, rule))
 
     async def restore(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
         """Undo discards of `upto` or before: dead again, with an open letter in its group."""
@@ -73,12 +75,14 @@ class MemoryDisposals:
 
     # --- the steps, under the lock ----------------------------------------------------------------------------------
 
-    def _discard(self, letter: Letter, actor: str, reason: str | None) -> None:
+    def _discard(self, letter: Letter, actor: str, reason: str | None, rule: str | None) -> None:
         rows = self._memory.rows
         row = rows.jobs[letter.id]
         rows.deaths[letter.id] = row.ended_at or 0
         self._memory.discard(row, "discarded", actor=actor, text=reason)
         end_letter(self._memory, letter.id, LetterState.DISCARDED)
+        if rule is not None:
+            rows.letters[letter.id] = msgspec.structs.replace(rows.letters[letter.id], rule=rule)
 
     def _key_taken(self, letter: Letter) -> str | None:
         row = self._memory.rows.jobs[letter.id]
@@ -110,15 +114,7 @@ class MemoryDisposals:
         rows.replaced.pop(letter.id, None)
         rows.notes = [each for each in rows.notes if each[0] != letter.id]
         rows.tombstones.add(letter.id)
-        self._renew_sample(letter)
         self._memory.count_of(letter.queue, letter.task, "letters_purged")
         about: dict[str, str | int] = {"job": letter.id, "task": letter.task, "queue": letter.queue}
         about |= {"epoch": letter.epochs, "attempt": letter.attempts}
         self._memory.note("job.purged", **about, actor=actor, text=reason)
-
-    def _renew_sample(self, letter: Letter) -> None:
-        rows = self._memory.rows
-        group = rows.groups[letter.group]
-        if group.sample == letter.id:
-            others = [e.id for e in rows.letters.values() if e.group == letter.group and e.state is LetterState.OPEN]
-            rows.groups[letter.group] = msgspec.structs.replace(group, sample=max(others, default=letter.id))

@@ -230,6 +230,8 @@ class MemoryLetters(MemoryEdits, MemoryDisposals, MemoryReviews, MemoryNotices, 
             first_failed_at=foreign.first_failed_at,
             version=foreign.version,
             review=foreign.review,
+            returns=foreign.returns,
+            rule=foreign.rule,
         )
         self._rows.letters[job.id] = letter
         self._rows.died[job.id] = self._rows.written

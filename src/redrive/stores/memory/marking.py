@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from redrive.letter import Group, GroupState, Letter, Note
+from redrive.letter import Group, GroupState, Letter, LetterState, Note
 from redrive.stores.memory.rows import Memory
 
 _EVENTS = {GroupState.MUTED: "group.muted", GroupState.CLOSED: "group.closed"}
@@ -93,10 +93,21 @@ class MemoryMarks:
     # --- the steps, under the lock ----------------------------------------------------------------------------------
 
     def now_of(self, group: Group) -> Group:
-        """A group as it is now: one whose time to be muted is over is open."""
+        """A group as it is now: one whose time to be muted is over is open, its sample is an open letter if it can."""
+        group = msgspec.structs.replace(group, sample=self._sample_of(group))
         until = group.muted_until
         over = group.state is GroupState.MUTED and until is not None and until <= self._memory.clock.now()
         return msgspec.structs.replace(group, state=GroupState.OPEN, muted_until=None) if over else group
+
+    def _sample_of(self, group: Group) -> str:
+        def fits(letter: Letter | None) -> bool:
+            return letter is not None and letter.state is LetterState.OPEN and letter.group == group.fingerprint
+
+        letters = self._rows.letters
+        if fits(letters.get(group.sample)):
+            return group.sample
+        fit = [(each.failed_at, each.id) for each in letters.values() if fits(each)]
+        return max(fit, default=(0, group.sample))[1]
 
     def tell_letter(self, event: str, letter: Letter, actor: str, text: str | None) -> None:
         """Write an entry about the job of a letter."""

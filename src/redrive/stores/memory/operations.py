@@ -123,6 +123,12 @@ class MemoryOperations:
             found = sorted(found, key=lambda each: each.row.id, reverse=True)[:limit]
             return [self._recipe(each, group) for each in found]
 
+    async def last_edits(self, groups: Sequence[str]) -> dict[str, str]:
+        """The newest edit of many letters that each of these groups has seen, of those that have."""
+        with self._rows.lock:
+            edits = sorted(each.row.id for each in self._known.values() if each.row.verb == "edit")
+            return {group: id for id in edits for group in groups if self._known[id].parts[group, ""]}
+
     # --- the steps, under the lock ----------------------------------------------------------------------------------
 
     async def _done(self, known: Operating, share: Share) -> Disposed:
@@ -151,16 +157,17 @@ class MemoryOperations:
         return answer
 
     def _undo(self, operation: Operation, ids: Sequence[str]) -> Disposed:
-        edit = self._known[operation.change.undo]
+        edit = self._known.get(operation.change.undo)
+        edited = edit.given if edit else {}
         done, left = list[str](), dict[str, str]()
         for id in dict.fromkeys(ids):
-            letter, given = self._rows.letters.get(id), edit.given.get(id)
+            letter, given = self._rows.letters.get(id), edited.get(id)
             why = GONE if letter is None else self._why_not_undone(letter, given)
             if letter is None or given is None or why is not None:
                 left[id] = why or GONE
             else:
                 self._take_back(letter, given.replaced, operation)
-                del edit.given[id]
+                del edited[id]
                 done.append(id)
         return Disposed(done, left)
 

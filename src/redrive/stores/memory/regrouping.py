@@ -27,7 +27,7 @@ def regroup(memory: Memory, moves: Sequence[Move], parts: Counter[tuple[str, str
     into = Counter((move.before, move.group) for move in done.values())
     parts.update(into)
     for before in sorted({before for before, _ in into}):
-        _leave(memory, before, Counter({group: n for (each, group), n in into.items() if each == before}), set(done))
+        _leave(memory, before, Counter({group: n for (each, group), n in into.items() if each == before}))
     return Disposed(list(done), left)
 
 
@@ -68,7 +68,7 @@ def _move(memory: Memory, letter: Letter, move: Move) -> None:
     )
 
 
-def _leave(memory: Memory, before: str, into: Counter[str], moved: set[str]) -> None:
+def _leave(memory: Memory, before: str, into: Counter[str]) -> None:
     """What becomes of a group that letters have left."""
     rows = memory.rows
     group, rest = rows.groups[before], [each for each in rows.letters.values() if each.group == before]
@@ -77,8 +77,5 @@ def _leave(memory: Memory, before: str, into: Counter[str], moved: set[str]) -> 
         rows.notes = [(follow if about == before else about, note) for about, note in rows.notes]
         return
     times = [each.failed_at for each in rest]
-    open_ones = [each.id for each in rest if each.state is LetterState.OPEN]
-    sample = max(open_ones, default=group.sample) if group.sample in moved else group.sample
-    rows.groups[before] = msgspec.structs.replace(
-        group, first_seen=max(group.first_seen, min(times)), last_seen=max(times), sample=sample
-    )
+    first = max(group.first_seen, min(times))
+    rows.groups[before] = msgspec.structs.replace(group, first_seen=first, last_seen=max(times))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from redrive.disposal import GONE
-from redrive.eligibility import NEEDS_NO_REVIEW, guarded, most_returns
+from redrive.eligibility import NEEDS_NO_REVIEW, guarded, most_returns, told_of
 from redrive.letter import Letter, LetterState
 from redrive.store import Disposed
 from redrive.stores.memory.rows import Memory
@@ -42,14 +42,6 @@ class MemoryReviews:
                 self._tell_review("letter.review" if why else "letter.reviewed", letter, actor, why)
         return Disposed([id for id in dict.fromkeys(ids) if id not in left], left)
 
-    async def ruled(self, ids: Sequence[str], rule: str) -> None:
-        """Remember which rule has dealt with these deaths."""
-        with self._memory.rows.lock:
-            letters = self._memory.rows.letters
-            for id in ids:
-                if id in letters:
-                    letters[id] = msgspec.structs.replace(letters[id], rule=rule)
-
     async def notify(self, ids: Sequence[str], rule: str, actor: str) -> list[str]:
         """Write a line for each group of open letters that no rule has told of since they died; answers which."""
         with self._memory.rows.lock:
@@ -60,7 +52,7 @@ class MemoryReviews:
                 letters[letter.id] = msgspec.structs.replace(letter, rule=rule)
             for cause, n in sorted(Counter(letter.group for letter in found).items()):
                 group = self._memory.rows.groups[cause]
-                text = f"rule {rule}: {n:,} letters of group {cause[:8]}: {group.title}"
+                text = told_of(rule, n, cause, group.title)
                 self._memory.note("rule.notified", task=group.task, reason=group.reason, actor=actor, text=text)
             return [letter.id for letter in found]
 

@@ -10,7 +10,7 @@ from redrive.letter import LetterState
 from redrive.store import Disposed
 from redrive.stores.sqlite.ending import end_letters
 from redrive.stores.sqlite.transaction import About, Transaction, unique
-from redrive.stores.sqlite.values import Row, blobs_of, ids_of, numbers_of, spelled, texts_of
+from redrive.stores.sqlite.values import Row, blobs_of, ids_of, numbers_of, spelled, writable
 
 
 class _Letter(NamedTuple):
@@ -38,13 +38,17 @@ class _Letter(NamedTuple):
         return self.id, self.task, self.queue, self.epochs, self.attempts
 
 
-def discard(tx: Transaction, ids: Sequence[str], actor: str, reason: str, upto: int) -> Disposed:
+def discard(
+    tx: Transaction, ids: Sequence[str], actor: str, reason: str, upto: int, rule: str | None = None
+) -> Disposed:
     """End dead jobs and their open letters, of those that failed last at `upto` or before."""
     found, left = _chosen(tx, ids, lambda letter: why_not_discarded(letter.state, letter.failed_at, upto))
     tx.run("keep_deaths", blobs_of([letter.id for letter in found]))
     for queue, those in _by_queue(found).items():
         tx.run("discard_dead", _seqs(those), tx.now, tx.now + tx.settings.keeps_closed(queue))
     end_letters(tx, [letter.id for letter in found], LetterState.DISCARDED)
+    if rule is not None:
+        tx.run("rule_letters", blobs_of([letter.id for letter in found]), writable(rule))
     for letter in found:
         tx.count(letter.queue, letter.task, letter.priority, None, "discarded")
         tx.shift(letter.job_queue or letter.queue, State.DEAD, State.DISCARDED)
@@ -77,7 +81,6 @@ def purge(tx: Transaction, ids: Sequence[str], actor: str, reason: str, upto: in
     for name in ("purge_letters", "purge_done", "forget_notes", "forget_payloads"):
         tx.run(name, blobs_of(gone))
     tx.many("add_tombstone", [(id, tx.now) for id in gone])
-    tx.run("renew_samples", texts_of(unique(letter.fingerprint for letter in found)), blobs_of(gone))
     _purge_failures(tx, gone)
     for letter in found:
         tx.count(letter.queue, letter.task, letter.priority, None, "letters_purged")

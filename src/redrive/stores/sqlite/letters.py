@@ -12,7 +12,7 @@ from redrive.store import Accepted, Disposed, Edit, Existing, Foreign, Mark, Out
 from redrive.stores.sqlite import disposing, editing, finding, marking, retaining, reviewing, taking
 from redrive.stores.sqlite.ending import end_letters
 from redrive.stores.sqlite.transaction import Transaction, unique
-from redrive.stores.sqlite.values import ids_of, numbers_of, spelled, writable
+from redrive.stores.sqlite.values import ids_of, numbers_of, spelled
 
 if TYPE_CHECKING:
     from redrive.stores.sqlite import SqliteStore
@@ -62,9 +62,11 @@ class SqliteLetters:
         """How many letters a filter means, in how many groups, and between which times they failed last."""
         return await self._store.read(lambda snapshot: finding.outline(snapshot, query))
 
-    async def discard(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
+    async def discard(
+        self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER, *, rule: str | None = None
+    ) -> Disposed:
         """End dead jobs and their open letters, of those that failed last at `upto` or before."""
-        return await self._store.write(lambda tx: disposing.discard(tx, ids, actor, reason, upto))
+        return await self._store.write(lambda tx: disposing.discard(tx, ids, actor, reason, upto, rule))
 
     async def restore(self, ids: Sequence[str], actor: str, reason: str, upto: int = NEVER) -> Disposed:
         """Undo discards of `upto` or before: dead again, with an open letter in its group."""
@@ -118,10 +120,6 @@ class SqliteLetters:
     async def review(self, ids: Sequence[str], why: str | None, actor: str, *, rule: str | None = None) -> Disposed:
         """Say why open letters need a person, or with None that they need none any more, and count returns anew."""
         return await self._store.write(lambda tx: reviewing.review(tx, ids, why, actor, rule))
-
-    async def ruled(self, ids: Sequence[str], rule: str) -> None:
-        """Remember which rule has dealt with these deaths."""
-        await self._store.write(lambda tx: tx.run("rule_letters", ids_of(unique(ids)), writable(rule)))
 
     async def notify(self, ids: Sequence[str], rule: str, actor: str) -> list[str]:
         """Write a line for each group of open letters that no rule has told of since they died; answers which."""

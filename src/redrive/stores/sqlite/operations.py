@@ -22,7 +22,7 @@ from redrive.store import (
 )
 from redrive.stores.sqlite import disposing, editing, regrouping
 from redrive.stores.sqlite.transaction import Snapshot, Transaction
-from redrive.stores.sqlite.values import Row, blobs_of, packed, spelled, unpacked_or_none, writable
+from redrive.stores.sqlite.values import Row, blobs_of, packed, spelled, texts_of, unpacked_or_none, writable
 
 if TYPE_CHECKING:
     from redrive.stores.sqlite import SqliteStore
@@ -81,6 +81,11 @@ class SqliteOperations:
     async def recipes(self, group: str, limit: int = 10) -> list[Recipe]:
         """The edits of many letters that a group has seen, the newest first."""
         return await self._store.read(lambda snapshot: _recipes(snapshot, group, limit))
+
+    async def last_edits(self, groups: Sequence[str]) -> dict[str, str]:
+        """The newest edit of many letters that each of these groups has seen, of those that have."""
+        rows = await self._store.read(lambda snapshot: snapshot.all("last_edits", texts_of(groups)))
+        return {group: spelled(id) for group, id in rows}
 
 
 # looking --------------------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from redrive.disposal import GONE
 from redrive.leftovers import SINCE
 from redrive.letter import LetterState
 from redrive.store import Disposed, Move
-from redrive.stores.sqlite.transaction import Transaction, unique
-from redrive.stores.sqlite.values import Row, blobs_of, ids_of, spelled, texts_of, writable
+from redrive.stores.sqlite.transaction import Transaction
+from redrive.stores.sqlite.values import Row, ids_of, spelled, writable
 
 
 @dataclass(slots=True)
@@ -69,7 +69,6 @@ def _leave(tx: Transaction, pairs: Sequence[tuple[Row, Move]]) -> None:
     for _, move in pairs:
         into[move.before][writable(move.group)] += 1
     tx.many("leave_group", sorted(lost.items()))
-    tx.run("renew_samples", texts_of(unique(into)), blobs_of([row[0] for row, _ in pairs]))
     for before, groups in sorted(into.items()):
         tx.many("inherit_owner", [(before, group) for group in sorted(groups)])
         [(first, last)] = tx.all("left_behind", before)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from redrive.disposal import GONE
-from redrive.eligibility import NEEDS_NO_REVIEW, why_held
+from redrive.eligibility import NEEDS_NO_REVIEW, told_of, why_held
 from redrive.letter import LetterState
 from redrive.store import Disposed
 from redrive.stores.sqlite.transaction import Snapshot, Transaction, unique
@@ -38,7 +38,7 @@ def notify(tx: Transaction, ids: Sequence[str], rule: str, actor: str) -> list[s
     counts = Counter(row[1] for row in found)
     for group in sorted(tx.all("groups_named", texts_of(counts)), key=lambda row: str(row[0])):
         cause, title, task, reason = group[:4]
-        text = f"rule {rule}: {counts[cause]:,} letters of group {cause[:8]}: {title}"
+        text = told_of(rule, counts[cause], str(cause), str(title))
         tx.journal("rule.notified", (None, task, None, None, None), reason=reason, actor=actor, text=text)
     return [spelled(row[0]) for row in found]
 

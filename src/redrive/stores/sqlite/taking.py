@@ -105,7 +105,7 @@ def _letter_row(id: bytes, foreign: Foreign) -> Row:
         id, job.task, job.queue, job.priority, writable(last.reason), writable(last.type), writable(last.message),
         writable(last.fingerprint), job.attempts, job.epoch, foreign.first_failed_at, last.at, writable(last.host),
         writable(last.worker), writable_or_none(last.release), foreign.version,
-        writable_or_none(foreign.review),
+        writable_or_none(foreign.review), foreign.returns, writable_or_none(foreign.rule),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from redrive.clock import ManualClock
+from redrive.clock import SECOND, ManualClock
 from redrive.disposal import GONE, KEY_TAKEN
 from redrive.job import Job, State
 from redrive.letter import GroupState, Letter, LetterState
@@ -55,6 +55,15 @@ class DisposingRules(Rules):
         last = (await entries_of(store, job.id))[-1]
         assert (last.event, last.actor, last.text) == ("job.discarded", "alice", "a test order")
         assert (last.task, last.queue, last.epoch, last.attempt) == (job.task, job.queue, 1, 1)
+
+    async def test_what_a_rule_discards_is_its_own(self, store: Store, clock: ManualClock) -> None:
+        """Also when a person restores it; a letter that has failed again meanwhile is left, and belongs to no rule."""
+        old = await buried(store, failure=a_failure(at=clock.now()))
+        new = await buried(store, failure=a_failure(at=clock.now() + SECOND))
+        answer = await store.letters.discard([old.id, new.id], "rule:calm", "old", clock.now(), rule="calm")
+        assert answer.ids == [old.id]
+        await store.letters.restore([old.id], "alice", "")
+        assert [(await _letter(store, job.id)).rule for job in (old, new)] == ["calm", None]
 
     async def test_only_open_letters_are_discarded(self, store: Store, clock: ManualClock) -> None:
         """The others are left as they are, each with the reason."""

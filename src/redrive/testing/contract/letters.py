@@ -3,6 +3,7 @@
 from redrive.clock import ManualClock
 from redrive.job import Job, State
 from redrive.letter import GroupState, LetterState
+from redrive.query.tree import OPEN
 from redrive.store import Buried, Discarded, Done, Existing, Retried, Store
 from redrive.testing.contract.base import Rules
 from redrive.testing.factories import (
@@ -152,6 +153,17 @@ class LetterRules(Rules):
         assert await open_in(store, "f00d") == []
         assert await open_in(store, "beef") == [job.id]
         assert {group.fingerprint: group.count for group in await store.letters.groups() if group.count} == {"beef": 1}
+
+    async def test_the_sample_of_a_group_is_one_of_its_letters(self, store: Store) -> None:
+        """Also when the one it was has died of something else, or has ended; the last open one is as good."""
+        first, second, third = [await buried(store) for _ in range(3)]
+        await store.letters.revive([first.id], "alice", "fixed")
+        [again] = await claimed(store)
+        await settled(store, Buried(job=again, failure=a_failure(fingerprint="beef")))
+        await store.letters.discard([third.id], "alice", "")
+        letters = store.letters
+        for groups in (await letters.groups(), await letters.groups(OPEN), await letters.named("")):
+            assert {group.fingerprint: group.sample for group in groups} == {"f00d": second.id, "beef": first.id}
 
     async def test_a_success_after_revive_closes_the_letter(self, store: Store) -> None:
         """What was dead is done; the letter stays as history."""

@@ -180,6 +180,7 @@ class OperationRules(Rules):
         assert (old.running, old.untouched, old.discarded) == (1, 1, 0)
         assert await store.operations.parts(first.id) == [Part(group="f00d", n=4), Part(group="cafe", n=1)]
         assert await store.operations.recipes("beef") == []
+        assert await store.operations.last_edits(["beef", "cafe", "f00d"]) == {"cafe": first.id, "f00d": second.id}
         assert [each.operation.id for each in await store.operations.recipes("f00d", 1)] == [second.id]
 
     # moving letters between groups ----------------------------------------------------------------------------------

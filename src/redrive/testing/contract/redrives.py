@@ -8,9 +8,11 @@ import pytest
 from redrive.clock import ManualClock
 from redrive.errors import UsageError
 from redrive.job import Job, State
+from redrive.leftovers import SINCE
 from redrive.letter import LetterState
 from redrive.limits import Limits, encode_limits, limits_of
-from redrive.store import Buried, Discarded, Done, Item, Plan, Redrive, Store, Tally
+from redrive.query.tree import EVERYTHING
+from redrive.store import Buried, Discarded, Done, Item, Plan, Redrive, Share, Store, Tally
 from redrive.testing.contract.base import Opener, Rules
 from redrive.testing.factories import (
     a_failure,
@@ -126,6 +128,22 @@ class RedriveRules(Rules):
         assert len(items) == 2
         assert first.id in items
         assert {again.id, late.id}.isdisjoint(items)
+
+    async def test_nothing_comes_in_by_the_place_of_a_purged_letter(self, store: Store) -> None:
+        """Nothing that comes later takes the place of what is gone, also within one tick of the clock."""
+        [first] = await dead(store, 1)
+        redrive = await store.redrives.open(Plan(), "alice", "")
+        await store.letters.purge([first.id], "alice", "")
+        [later] = await dead(store, 1)
+        while not await store.redrives.freeze(redrive.id, 100):
+            pass
+        assert await store.redrives.items(redrive.id) == []
+        operation = await store.operations.open("discard", EVERYTHING, "alice", "")
+        await store.letters.purge([later.id], "alice", "")
+        [last] = await dead(store, 1)
+        after = await store.operations.step(operation.id, None, Share(mark=None, ids=(last.id,)))
+        assert after is not None
+        assert (after.done, after.left) == (0, {SINCE: 1})
 
     async def test_one_open_redrive_holds_a_letter(self, store: Store) -> None:
         """Another one skips it and says where it is; once that one is over it may have it."""

@@ -62,6 +62,17 @@ class ReviewingRules(Rules):
         assert (await _letter(store, job.id)).review == "ask Anna"
         assert await _counted(store) == (1, 1)
 
+    async def test_a_discard_remembers_its_rule_with_what_it_has_ended(self, store: Store) -> None:
+        """In the same transaction, so that nobody is killed in between; what it has left is no business of the rule."""
+        job, back = await dead(store, 2)
+        await store.letters.revive([back.id], "alice", "")
+        answer = await store.letters.discard([job.id, back.id], "rule:tidy", "", rule="tidy")
+        assert answer.ids == [job.id]
+        await store.letters.restore([job.id], "alice", "")
+        assert [(await _letter(store, each.id)).rule for each in (job, back)] == ["tidy", None]
+        await store.letters.discard([job.id], "alice", "")
+        assert (await _letter(store, job.id)).rule == "tidy"
+
     async def test_a_letter_may_come_with_a_mark(self, store: Store) -> None:
         """Who imports it says so."""
         job = a_job(state=State.DEAD)
@@ -260,7 +271,7 @@ class ReviewingRules(Rules):
         assert await store.letters.notify(ids, "other", "rule:other") == []
         told = [(each.actor, each.text) for each in await store.journal.latest(20) if each.event == "rule.notified"]
         assert told == [
-            ("rule:loud", "rule loud: 1 letters of group beef: ConnectionError in email.send"),
+            ("rule:loud", "rule loud: 1 letter of group beef: ConnectionError in email.send"),
             ("rule:loud", "rule loud: 2 letters of group f00d: ConnectionError in email.send"),
         ]
         assert await _found(store, "rule = loud") == sorted(ids)

@@ -43,10 +43,13 @@ MADE: dict[State, Callable[[Store], Awaitable[Job]]] = {
 def foreign(at: int = LONG_AGO, **changes: Any) -> Foreign:
     """A letter of somebody else, with two failures."""
     first = a_failure(at=at - 60 * SECOND, attempt=1, reason="timeout", fingerprint="cafe", traceback="the first")
-    last = a_failure(at=at, attempt=2, release="v2", cause="exit code 101", step="shell")
+    ruled: dict[str, Any] = {"plain": "beef", "plain_title": "no rule", "frame": "a.py:f", "process": 7}
+    last = a_failure(at=at, attempt=2, release="v2", cause="exit code 101", step="shell", truncated=True, **ruled)
     plain = {"attempts": 2, "batch": "map-1", "headers": b'{"a":"b"}', "external_id": "item-1", "epoch": 3}
     job = a_job(**{**plain, **changes})
-    return Foreign(job=job, failures=(first, last), first_failed_at=at - 3_600 * SECOND, version=4)
+    return Foreign(
+        job=job, failures=(first, last), first_failed_at=at - 3_600 * SECOND, version=4, returns=2, rule="r1"
+    )
 
 
 class TakingRules(Rules):
@@ -74,6 +77,7 @@ class TakingRules(Rules):
             LetterState.OPEN,
         )
         assert (letter.attempts, letter.epochs, letter.version, letter.workflow) == (2, 3, 4, "map-1")
+        assert (letter.returns, letter.rule) == (2, "r1")
         assert (letter.first_failed_at, letter.failed_at) == (LONG_AGO - 3_600 * SECOND, LONG_AGO)
         assert (letter.payload, letter.headers) == (one.job.payload, one.job.headers)
         assert letter.failures == one.failures

@@ -140,3 +140,19 @@ CREATE INDEX letter_ended_of_queue ON letter (queue, ended_at) WHERE ended_at IS
 CREATE TABLE forgotten_redrive (
   id BLOB PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
+
+-- Failures are numbered in their order, and what comes after a cut is later than it: when the last one is removed, its
+-- number is not given again.
+CREATE TABLE failure_last (
+  seq INTEGER NOT NULL
+) STRICT;
+INSERT INTO failure_last (seq) VALUES (0);
+
+CREATE TRIGGER failure_gone AFTER DELETE ON failure WHEN NOT EXISTS (SELECT 1 FROM failure WHERE seq > old.seq)
+BEGIN
+  UPDATE failure_last SET seq = max(seq, old.seq);
+END;
+CREATE TRIGGER failure_put AFTER INSERT ON failure WHEN new.seq <= (SELECT seq FROM failure_last)
+BEGIN
+  UPDATE failure SET seq = (SELECT seq FROM failure_last) + 1 WHERE seq = new.seq;
+END;

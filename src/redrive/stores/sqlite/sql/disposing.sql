@@ -49,10 +49,3 @@ DELETE FROM failure WHERE job IN (SELECT value FROM carray(?1)) RETURNING traceb
 -- name: add_tombstone
 -- An id that must not return.
 INSERT INTO tombstone (id, purged_at) VALUES (?, ?) ON CONFLICT DO NOTHING
-
--- name: renew_samples
--- Another sample for groups whose own was purged, if they have one.
-UPDATE letter_group SET sample = coalesce(
-  (SELECT l.id FROM letter AS l WHERE l.fingerprint = letter_group.fingerprint AND l.state = 'open'
-    ORDER BY l.id DESC LIMIT 1), sample)
-WHERE fingerprint IN (SELECT value FROM carray(?1)) AND sample IN (SELECT value FROM carray(?2))

@@ -118,14 +118,24 @@ SELECT count(*) FROM letter AS l WHERE /* condition */ 1
 SELECT l.fingerprint, count(*) FROM letter AS l WHERE /* condition */ 1 GROUP BY l.fingerprint
 
 -- name: groups_named
--- These groups.
-SELECT g.fingerprint, g.title, g.task, g.reason, g.type, g.count, g.first_seen, g.last_seen, g.sample, g.state,
-  g.owner, g.muted_until, g.closed_in
+-- These groups; the sample is an open letter as long as there is one, though the one that was noted may have ended.
+SELECT g.fingerprint, g.title, g.task, g.reason, g.type, g.count, g.first_seen, g.last_seen,
+  coalesce(
+    (SELECT l.id FROM letter AS l WHERE l.id = g.sample AND l.state = 'open' AND l.fingerprint = g.fingerprint),
+    (SELECT l.id FROM letter AS l WHERE l.state = 'open' AND l.fingerprint = g.fingerprint
+      ORDER BY l.failed_at DESC, l.id DESC LIMIT 1),
+    g.sample),
+  g.state, g.owner, g.muted_until, g.closed_in
 FROM carray(?1) AS wanted JOIN letter_group AS g ON g.fingerprint = wanted.value
 
 -- name: groups
--- Groups, most letters first.
-SELECT fingerprint, title, task, reason, type, count, first_seen, last_seen, sample, state,
-  owner, muted_until, closed_in
-FROM letter_group ORDER BY count DESC, fingerprint LIMIT ?
+-- Groups, most letters first, with a sample as above.
+SELECT g.fingerprint, g.title, g.task, g.reason, g.type, g.count, g.first_seen, g.last_seen,
+  coalesce(
+    (SELECT l.id FROM letter AS l WHERE l.id = g.sample AND l.state = 'open' AND l.fingerprint = g.fingerprint),
+    (SELECT l.id FROM letter AS l WHERE l.state = 'open' AND l.fingerprint = g.fingerprint
+      ORDER BY l.failed_at DESC, l.id DESC LIMIT 1),
+    g.sample),
+  g.state, g.owner, g.muted_until, g.closed_in
+FROM letter_group AS g ORDER BY g.count DESC, g.fingerprint LIMIT ?
 

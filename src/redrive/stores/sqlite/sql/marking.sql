@@ -8,9 +8,15 @@ JOIN letter_group AS g ON g.fingerprint = wanted.value WHERE g.state = 'closed'
 UPDATE letter_group SET state = 'reopened' WHERE fingerprint = ?1
 
 -- name: groups_like
--- The groups whose names lie between these two.
-SELECT fingerprint, title, task, reason, type, count, first_seen, last_seen, sample, state, owner, muted_until, closed_in
-FROM letter_group WHERE fingerprint >= ?1 AND fingerprint < ?2 ORDER BY fingerprint LIMIT ?3
+-- The groups whose names lie between these two, each with an open letter as its sample, if it has one.
+SELECT g.fingerprint, g.title, g.task, g.reason, g.type, g.count, g.first_seen, g.last_seen,
+  coalesce(
+    (SELECT l.id FROM letter AS l WHERE l.id = g.sample AND l.state = 'open' AND l.fingerprint = g.fingerprint),
+    (SELECT l.id FROM letter AS l WHERE l.state = 'open' AND l.fingerprint = g.fingerprint
+      ORDER BY l.failed_at DESC, l.id DESC LIMIT 1),
+    g.sample),
+  g.state, g.owner, g.muted_until, g.closed_in
+FROM letter_group AS g WHERE g.fingerprint >= ?1 AND g.fingerprint < ?2 ORDER BY g.fingerprint LIMIT ?3
 
 -- name: groups_there
 -- Which of these groups there are, and of which task.

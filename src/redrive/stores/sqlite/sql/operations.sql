@@ -44,6 +44,12 @@ SELECT o.id, o.verb, o.state, o.query, o.filter, o.actor, o.reason, o.change, o.
 FROM operation_part AS p JOIN operation AS o ON o.id = p.operation
 WHERE p.fingerprint = ?1 AND o.verb = 'edit' ORDER BY p.operation DESC LIMIT ?2
 
+-- name: last_edits
+-- The newest edit of each of these groups.
+SELECT p.fingerprint, max(p.operation) FROM carray(?1) AS wanted
+CROSS JOIN operation_part AS p ON p.fingerprint = wanted.value
+JOIN operation AS o ON o.id = p.operation AND o.verb = 'edit' GROUP BY p.fingerprint
+
 -- name: after_edit
 -- What the letters are now that have a payload of this edit.
 SELECT l.state, l.epochs > p.epoch, count(*) FROM letter_payload AS p JOIN letter AS l ON l.id = p.letter

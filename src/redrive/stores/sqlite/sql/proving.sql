@@ -89,12 +89,12 @@ SELECT coalesce(g.fingerprint, l.fingerprint) FROM letter_group AS g FULL JOIN (
 WHERE coalesce(g.count, 0) <> coalesce(l.n, 0)
 
 -- name: prove_letter_totals
--- Queues whose open letters are counted otherwise than they are.
+-- Queues whose open letters, or those of them that need a person, are counted otherwise than they are.
 SELECT DISTINCT coalesce(t.queue, l.queue) FROM letter_total AS t FULL JOIN (
-  SELECT queue, task, priority, reason, count(*) AS n FROM letter WHERE state = 'open'
+  SELECT queue, task, priority, reason, count(*) AS n, count(review) AS review FROM letter WHERE state = 'open'
   GROUP BY queue, task, priority, reason
 ) AS l ON l.queue = t.queue AND l.task = t.task AND l.priority = t.priority AND l.reason = t.reason
-WHERE coalesce(t.n, 0) <> coalesce(l.n, 0)
+WHERE coalesce(t.n, 0) <> coalesce(l.n, 0) OR coalesce(t.review, 0) <> coalesce(l.review, 0)
 
 -- name: prove_seals
 -- Every seal, the first one first.

@@ -17,8 +17,8 @@ INSERT INTO job (
 -- Its letter.
 INSERT INTO letter (
   id, task, queue, priority, state, reason, type, message, fingerprint, attempts, epochs, first_failed_at, failed_at,
-  host, worker, release, version, review
-) VALUES (?, ?, ?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  host, worker, release, version, review, returns, rule
+) VALUES (?, ?, ?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: group_seen_since
 -- The cause of letters that are older than those it was known by.
