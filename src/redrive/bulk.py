@@ -42,12 +42,17 @@ class Tally:
 
 def chosen(verb: Wanted, filter: str, named: Targets | None, now: int, *, all: bool) -> Tree:
     """The letters that a verb is to be done to: those named, those of a filter, or all that it can be done to."""
-    if named is None and not filter.strip() and not all:
-        raise UsageError(f"nothing says which letters to {verb}; name some, give a filter, or say all=True (--all)")
-    if all and (named is not None or filter.strip()):
-        raise UsageError(f"there are two answers to which letters to {verb}: some, and all; leave one out")
+    one_answer(verb, all=all, some=named is not None or bool(filter.strip()))
     terms = [parse(filter, now), _able(verb, filter, now, named), Compare("failed_at", "<=", now)]
     return Both(tuple(terms if named is None else [*terms, named_in(named)]))
+
+
+def one_answer(verb: str, *, all: bool, some: bool) -> None:
+    """Refuse to act on everything unless that is asked for, and on some when everything is."""
+    if not some and not all:
+        raise UsageError(f"nothing says which letters to {verb}; name some, give a filter, or say all=True (--all)")
+    if some and all:
+        raise UsageError(f"there are two answers to which letters to {verb}: some, and all; leave one out")
 
 
 def _able(verb: Wanted, filter: str, now: int, named: Targets | None) -> Tree:

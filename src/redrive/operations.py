@@ -7,6 +7,7 @@ included, and handed over with the place up to which it goes; several may do so 
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from redrive.bulk import one_answer
 from redrive.errors import NotFound, UsageError
 from redrive.grouping import Grouping, grouping_from
 from redrive.letter import Letter
@@ -133,8 +134,9 @@ def move_of(letter: Letter, grouping: Grouping) -> Move | None:
 # which letters --------------------------------------------------------------------------------------------------------
 
 
-def to_regroup(filter: str, now: int) -> Tree:
+def to_regroup(filter: str, now: int, *, all: bool) -> Tree:
     """The letters that are regrouped: all but those that are closed, unless the filter speaks of the state."""
+    one_answer("regroup", all=all, some=bool(filter.strip()))
     tree = parse(filter, now)
     known = Compare("failed_at", "<=", now)
     return Both((tree, known) if "state" in fields_in(tree) else (tree, known, Not(Compare("state", "=", "closed"))))

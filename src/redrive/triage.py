@@ -255,15 +255,17 @@ class Letters:
         """Take an edit of many letters back, by its id; a letter that something has happened to since is left."""
         return portal.run(lambda: self.aundo(operation, reason), "undo")
 
-    async def aregroup(self, filter: str = "", reason: str = "") -> Operation:
+    async def aregroup(self, filter: str = "", *, reason: str = "", all: bool = False) -> Operation:
         """Put letters into the groups that the rules of the configuration give them now; answers how many moved."""
         change = Change(rules=self._app.config.fingerprints)
         grouping_from(change.rules)
-        return await self._carried("regroup", to_regroup(filter, self._app.clock.now()), reason, filter, change)
+        return await self._carried(
+            "regroup", to_regroup(filter, self._app.clock.now(), all=all), reason, filter, change
+        )
 
-    def regroup(self, filter: str = "", reason: str = "") -> Operation:
+    def regroup(self, filter: str = "", *, reason: str = "", all: bool = False) -> Operation:
         """Put letters into the groups that the rules of the configuration give them now; answers how many moved."""
-        return portal.run(lambda: self.aregroup(filter, reason), "regroup")
+        return portal.run(lambda: self.aregroup(filter, reason=reason, all=all), "regroup")
 
     async def _carried(self, verb: OperationVerb, tree: Tree, reason: str, filter: str, change: Change) -> Operation:
         store = await self._app.opened()

@@ -39,7 +39,7 @@ def terminal(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
         ["review", *GOLD, "--reason", "look", "--yes"],
         ["edit", *GOLD, "--set", "payload.tier=tin", "--dry-run"],
         ["edit", "--all", "--set", "payload.tier=tin", "--dry-run"],
-        ["regroup", "--dry-run"],
+        ["regroup", "--all", "--dry-run"],
         ["export", "letters.csv"],
     ],
 )

@@ -103,8 +103,8 @@ def test_no_letters_are_no_fault(shop: Shop) -> None:
 )
 def test_a_wrong_wish_opens_nothing(shop: Shop, words: list[str], said: str) -> None:
     shop.do(letters(shop, 1))
-    named = not words[0].startswith("-")
-    answer = shop.cli("dlq", "retry", *([] if named else ["--all"]), "--yes", *words)
+    named, filtered = not words[0].startswith("-"), "--filter" in words
+    answer = shop.cli("dlq", "retry", *([] if named or filtered else ["--all"]), "--yes", *words)
     assert answer.code == (5 if named else 2)
     assert said in answer.err
     assert shop.do(shop.store.redrives.find()) == []

@@ -353,7 +353,7 @@ def test_it_runs_the_jobs_itself_when_an_app_is_named(folder: Path, fill: Callab
 def test_a_task_that_the_app_lacks_is_named(folder: Path, fill: Callable[..., None]) -> None:
     """Its jobs wait for a worker that knows it, and the others are run."""
     fill("mail", 1, '{"n": n}')
-    (folder / "shop.py").write_text(APP.replace('"mail"', '"post"'), encoding="utf-8")
+    (folder / "shop.py").write_text(APP.replace('"mail"', '"letters"'), encoding="utf-8")
     command = [sys.executable, "-m", "redrive", "dlq", "retry", "--all", "--yes", "--app", "shop:app"]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

@@ -72,7 +72,7 @@ async def test_without_rules_regroup_moves_nothing(app: Redrive) -> None:
     await app.store.letters.revive(ids[:2], "alice", "")
     await app.adrain()
     before = await letters(app)
-    assert (await app.letters.aregroup()).done == 0
+    assert (await app.letters.aregroup(all=True)).done == 0
     assert await letters(app) == before
 
 
@@ -94,12 +94,12 @@ async def test_regroup_applies_the_rules_to_what_is_there(make_app: MakeApp, app
     await some_dead(app)
     before = {group.fingerprint: (group.title, group.count) for group in await app.letters.agroups()}
     other = ruled(make_app, app, QUOTA)
-    moved = await other.letters.aregroup()
+    moved = await other.letters.aregroup(all=True)
     assert moved.done == 4
     [group] = await other.letters.agroups()
     assert (group.title, group.count) == ("quota exceeded", 4)
-    assert (await other.letters.aregroup()).done == 0
-    assert (await app.letters.aregroup()).done == 4
+    assert (await other.letters.aregroup(all=True)).done == 0
+    assert (await app.letters.aregroup(all=True)).done == 4
     assert {group.fingerprint: (group.title, group.count) for group in await app.letters.agroups()} == before
 
 
@@ -111,7 +111,7 @@ async def test_a_letter_regrouped_is_where_a_new_one_goes(make_app: MakeApp, app
     )
     await some_dead(app)
     other = ruled(make_app, app, *rules)
-    assert (await other.letters.aregroup()).done == 4
+    assert (await other.letters.aregroup(all=True)).done == 4
     moved = {letter.group for letter in await letters(other)}
     await some_dead(other)
     assert {letter.group for letter in await letters(other)} == moved
@@ -133,7 +133,7 @@ async def test_closed_letters_stay_in_their_groups(make_app: MakeApp, app: Redri
     await app.store.letters.revive([job.id], "alice", "")
     await app.adrain()
     other = ruled(make_app, app, QUOTA)
-    assert (await other.letters.aregroup()).done == 0
+    assert (await other.letters.aregroup(all=True)).done == 0
     assert (await other.letters.aregroup("state = closed")).done == 1
 
 
@@ -141,7 +141,7 @@ async def test_a_rule_that_is_wrong_is_said_before_anything_runs(make_app: MakeA
     """A worker does not start with it, and nothing is regrouped."""
     app = make_app(store=MemoryStore(), config=Config(fingerprints=({"groop": "x"},)))
     with pytest.raises(ConfigError, match="number 1: unknown key 'groop'"):
-        await app.letters.aregroup()
+        await app.letters.aregroup(all=True)
     with pytest.raises(ConfigError, match="number 1: unknown key 'groop'"):
         async with app.worker():
             pass

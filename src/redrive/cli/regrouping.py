@@ -15,6 +15,7 @@ from redrive.cli.output import Column, counted, emit, say, table
 from redrive.cli.session import Session
 from redrive.grouping import grouping_from
 from redrive.operations import moves, to_regroup
+from redrive.query.tree import Tree
 from redrive.store import Change
 
 SHOWN = 50
@@ -25,26 +26,29 @@ Moves = dict[tuple[str, str], tuple[int, str]]
 
 @click.command("regroup", cls=Verb, short_help="Apply the rules about causes to what is there.")
 @filter_option
+@click.option("--all", "everything", is_flag=True, help="Every letter but those that are closed.")
 @click.option("--reason", metavar="TEXT", default="", help="Why, for the journal.")
 @click.option("--dry-run", is_flag=True, help="Only say what would move where.")
 @detach_option
 @yes_option
 @json_option
 @pass_session
-def command(session: Session, filter: str, reason: str, dry_run: bool, detach: bool, yes: bool, as_json: bool) -> int:
+def command(
+    session: Session, filter: str, everything: bool, reason: str, dry_run: bool, detach: bool, yes: bool, as_json: bool
+) -> int:
     """Put letters into the groups that `[[fingerprints]]` give them now, and back where a rule was left out.
 
-    Without a filter that is every letter but those that are closed. What stays where it is is not touched, so that a
-    second time moves nothing.
+    What stays where it is is not touched, so that a second time moves nothing.
     """
-    return session.run(_regroup(session, filter, reason, dry_run, detach, yes, as_json))
+    tree = to_regroup(filter, session.clock.now(), all=everything)
+    return session.run(_regroup(session, tree, filter, reason, dry_run, detach, yes, as_json))
 
 
 async def _regroup(
-    session: Session, filter: str, reason: str, dry_run: bool, detach: bool, yes: bool, as_json: bool
+    session: Session, tree: Tree, filter: str, reason: str, dry_run: bool, detach: bool, yes: bool, as_json: bool
 ) -> int:
     config = session.app().config if session.named_app else session.config
-    change, tree = Change(rules=config.fingerprints), to_regroup(filter, session.clock.now())
+    change = Change(rules=config.fingerprints)
     async with session.opened() as store:
         found = await moves(read(store, tree), grouping_from(change.rules))
         n = sum(number for number, _ in found.values())

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from redrive.bulk import one_answer
 from redrive.cli.asking import confirm
 from redrive.cli.cause import of_causes, show_causes, tell_causes
 from redrive.cli.choosing import chosen
@@ -178,6 +179,7 @@ async def _watched(session: Session, store: Store, redrive: Redrive, tasks: Coll
 
 
 async def _retry(session: Session, what: tuple[str, ...], given: dict[str, Any], way: _Way) -> int:
+    one_answer("retry", all=given["everything"], some=bool(what or given["filter"].strip()))
     options = _options(given, named=bool(what))
     policies = (session.app().config if "app" in session.given else session.config).retry.named
     plan_from(given["filter"], options, policies)

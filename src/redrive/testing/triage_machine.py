@@ -215,7 +215,7 @@ class TriageMachine(StoreMachine):
         now = self.clock.now()
         match verb:
             case "regroup" | "undo":
-                return to_regroup("state in (open, redriven, closed, discarded)", now)
+                return to_regroup("state in (open, redriven, closed, discarded)", now, all=False)
             case "purge":
                 return chosen(verb, "state in (open, closed, discarded)", None, now, all=False)
         return chosen(verb, "", None, now, all=True)

@@ -163,7 +163,8 @@ class Actor:
         rules = ({"when": when, "group": group},) if self._chance.random() < 0.7 else ()
         grouping_from(rules)
         change = Change(rules=rules)
-        tree = operations.to_regroup(self._filter(), app.clock.now())
+        filter = self._filter()
+        tree = operations.to_regroup(filter, app.clock.now(), all=not filter)
         operation = await self._store.operations.open("regroup", tree, "chaos", "", change=change)
         await carried_on(self._store, operation, workshop_of(app))
 
